@@ -19,7 +19,7 @@ import websockets
 from bench.gateway.figures import Result, milliseconds
 from bench.installation import CommandLauncher
 from clawsite.infra.config.environment import SQLITE_PRAGMAS
-from tests.services import free_port
+from tests.harness.services import free_port
 
 SAMPLES = 200
 

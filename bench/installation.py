@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from bench.gateway.processes import tree
-from tests import services
+from tests.harness import services
 
 PROJECT = Path(__file__).resolve().parent.parent
 TOKEN = "bench-gateway-token"
@@ -63,7 +63,9 @@ class Installation:
     `program` is the module of the fake model, and `model` its name.
     """
 
-    def __init__(self, database: str = "sqlite", *, program: str = "tests.fake_llm", model: str = "openai/fake-1") -> None:
+    def __init__(
+        self, database: str = "sqlite", *, program: str = "tests.harness.fake_model", model: str = "openai/fake-1"
+    ) -> None:
         self.database = database
         self.home = Path(tempfile.mkdtemp(prefix="clawsite-bench-"))
         self.log = self.home / "processes.log"

@@ -60,7 +60,7 @@ def measure_claims() -> Result:
     return {name: milliseconds(times) for name, times in seconds.items()}
 
 
-async def measure_freezes(installation: Installation, naps: Any, rounds: int) -> Result:
+async def measure_freezes(installation: Installation, sleeps: Any, rounds: int) -> Result:
     from django.contrib.auth.models import Group
 
     from clawsite.accounts.groups import scopes_of
@@ -80,13 +80,13 @@ async def measure_freezes(installation: Installation, naps: Any, rounds: int) ->
         freezes.freeze("all", reason="bench", by=None, by_name="bench")
 
     async def run_round(number: int, freeze: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
-        started = len(naps.started)
-        pk = lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt=f"{naps.wish} [[text=done]]").pk
-        await until(lambda: len(naps.started) > started)
+        started = len(sleeps.started)
+        pk = lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt=f"{sleeps.prompt} [[text=done]]").pk
+        await until(lambda: len(sleeps.started) > started)
         await asyncio.sleep(0.01 + number * 0.137 % 1)  # at a varying moment between two polls
         started_at = time.perf_counter()
         await freeze()
-        gone = await until(lambda: not naps.alive)
+        gone = await until(lambda: not sleeps.alive)
         confirmed = await until(lambda: Run.objects.filter(pk=pk, status="waiting", reason="frozen").exists())
         freezes.resume("all", reason="bench", by=None, by_name="bench")
         await until(lambda: Run.objects.filter(pk=pk, status="completed").exists())
@@ -111,11 +111,11 @@ async def measure_freezes(installation: Installation, naps: Any, rounds: int) ->
 
 def measure(database: str, rounds: int) -> Result:
     with open_installation(database) as installation:
-        from tests.napping import napping
+        from tests.harness.plugins import sleep_plugin
 
         result = measure_claims()
-        with napping(installation.home) as naps, running(installation):
-            result |= asyncio.run(measure_freezes(installation, naps, rounds))
+        with sleep_plugin(installation.home) as sleeps, running(installation):
+            result |= asyncio.run(measure_freezes(installation, sleeps, rounds))
     return result
 
 

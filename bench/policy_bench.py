@@ -7,9 +7,9 @@ authorize   one tool call, as it is checked and recorded: query and verdict as J
 tool set    what this adds to the start of a run: read rules and tools from SQLite, create, check and describe the tools
 …, cold     the same in the first run after a policy change, with empty caches
 
-The plain version (tests/naive_policy.py) loops over rows and entries with fnmatch and explains nothing; for the tool set it reads
-the rows through the ORM. Rounds are interleaved. The exit code is 1 if a promise is not kept. On a busy machine, raise the
-priority (`chrt -r 1 python -m bench.policy_bench`): p99 is easily disturbed by other processes.
+The plain version (tests/harness/reference_policy.py) loops over rows and entries with fnmatch and explains nothing; for the tool
+set it reads the rows through the ORM. Rounds are interleaved. The exit code is 1 if a promise is not kept. On a busy machine,
+raise the priority (`chrt -r 1 python -m bench.policy_bench`): p99 is easily disturbed by other processes.
 """
 
 import argparse
@@ -106,10 +106,10 @@ class PolicySetup:
 
     def _check(self) -> None:
         """Check that both implementations agree and that every layer has a rule."""
-        from tests import naive_policy
+        from tests.harness import reference_policy
 
         verdict = self.toolset.verdict
-        assert set(verdict.kept) == naive_policy.kept(self.query, self.rules)
+        assert set(verdict.kept) == reference_policy.kept(self.query, self.rules)
         without_rule = {step.layer for step in next(iter(verdict.trace.values()))[1:] if step.rule == "no rule"}
         assert not without_rule, without_rule
 
@@ -126,7 +126,7 @@ class PolicySetup:
         matcher.has_only_plugins.cache_clear()
 
     def jobs(self) -> dict[str, Callable[[], Any]]:
-        from tests import naive_policy
+        from tests.harness import reference_policy
         from tools_app.authorize import authorize_tool_call
         from tools_app.models import ToolPolicy
         from tools_app.policy.chain import evaluate
@@ -140,12 +140,12 @@ class PolicySetup:
 
         def plain_tool_set() -> Any:
             rules = PolicyRules(2, tuple(policy.as_rule() for policy in ToolPolicy.objects.all()))
-            tools, _unavailable = load_tools().create(naive_policy.kept(self.query, rules), self.env)
+            tools, _unavailable = load_tools().create(reference_policy.kept(self.query, rules), self.env)
             return [tool.spec() for tool in tools.values()]
 
         return {
             "evaluate": lambda: evaluate(self.query, self.rules).kept,
-            PLAIN["evaluate"]: lambda: naive_policy.kept(self.query, self.rules),
+            PLAIN["evaluate"]: lambda: reference_policy.kept(self.query, self.rules),
             "authorize": lambda: authorize_tool_call(self.call, toolset=self.toolset, rules=self.rules),
             "tool set": tool_set,
             COLD: tool_set,

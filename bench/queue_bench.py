@@ -26,7 +26,7 @@ from bench.gateway.figures import Result, median_of, milliseconds
 from bench.helper_process import HelperProcess
 from bench.installation import CLEARED, prepare
 from bench.report import align_columns
-from tests import services
+from tests.harness import services
 
 ENGINES = {
     "clawsite-sqlite": "Clawsite, SQLite",

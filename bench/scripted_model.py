@@ -1,7 +1,7 @@
 """A fake model with an OpenAI-compatible API that returns a scripted reply for each prompt.
 
-Unlike tests/fake_llm.py, it needs no markers in the prompt, which would be visible in screenshots. In a module that is started
-with --port:
+Unlike tests/harness/fake_model.py, it needs no markers in the prompt, which would be visible in screenshots. In a module that is
+started with --port:
 
     def reply_to(prompt: str) -> Reply: …
     main(reply_to)

@@ -2,8 +2,8 @@
 
     python -m bench.gateway SUITE [--url ws://127.0.0.1:8765/ws] [--token T] [--llm http://127.0.0.1:18080] [--repeat 3]
 
-The gateway must use tests/fake_llm.py as its only model. Pass its processes with --pid (for memory and CPU), or let the suite
-start it with --start "command" (coldstart, crash, approval). Prints the result as JSON, and each repetition to stderr.
+The gateway must use tests/harness/fake_model.py as its only model. Pass its processes with --pid (for memory and CPU), or let the
+suite start it with --start "command" (coldstart, crash, approval). Prints the result as JSON, and each repetition to stderr.
 """
 
 import argparse

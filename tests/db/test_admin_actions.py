@@ -24,11 +24,11 @@ def plain_static_files(settings):
 
 
 @pytest.fixture
-def staff(person):
+def staff(make_user):
     """Somebody of these groups in the admin: act(address, action, rows) chooses, act(…, sure=True) confirms as well."""
 
     def make(*groups: str):
-        someone = person(*groups)
+        someone = make_user(*groups)
         someone.is_staff = True
         someone.save()
         client = Client()
@@ -38,18 +38,18 @@ def staff(person):
             chosen = {"action": action, "_selected_action": [str(row.pk) for row in rows]} | ({"confirmed": "yes"} if sure else {})
             return client.post(address, chosen, secure=True, follow=True).content.decode()
 
-        act.person = someone
+        act.make_user = someone
         return act
 
     return make
 
 
 @pytest.fixture
-def run(user, session_of):
+def run(user, make_session):
     """Make runs of one user, each in a session of its own."""
 
     def make(run_id: str, status: str = "accepted") -> Run:
-        accepted = lifecycle.accept_run(user=user, session=session_of(user), run_id=run_id, prompt="a private question")
+        accepted = lifecycle.accept_run(user=user, session=make_session(user), run_id=run_id, prompt="a private question")
         Run.objects.filter(pk=accepted.pk).update(status=status)
         return Run.objects.get(pk=accepted.pk)
 
@@ -110,8 +110,8 @@ def test_sessions_are_archived_for_their_owner(staff, run, user):
     assert Run.objects.get().status == "accepted"
 
 
-def test_deleting_a_session_stops_its_runs_and_leaves_main_ones(staff, run, user, session_of):
-    session, main = run("k1").session, session_of(user, "agent:main:main")
+def test_deleting_a_session_stops_its_runs_and_leaves_main_ones(staff, run, user, make_session):
+    session, main = run("k1").session, make_session(user, "agent:main:main")
     act = staff("Operator")
     assert "only its owner can reset it" in act(SESSIONS, "delete_sessions", session, main)
     assert "1 session was deleted." in act(SESSIONS, "delete_sessions", session, main, sure=True)
@@ -138,10 +138,10 @@ def test_an_account_is_switched_off_and_on(staff, user):
     assert User.objects.get(pk=user.pk).is_active
 
 
-def test_nobody_switches_off_themselves_or_a_superuser(staff, person):
+def test_nobody_switches_off_themselves_or_a_superuser(staff, make_user):
     act = staff("Operator")
-    root = person(name="root")
+    root = make_user(name="root")
     root.is_superuser = True
     root.save()
-    act(USERS, "deactivate", act.person, root, sure=True)
-    assert User.objects.filter(is_active=True, pk__in=[act.person.pk, root.pk]).count() == 2
+    act(USERS, "deactivate", act.make_user, root, sure=True)
+    assert User.objects.filter(is_active=True, pk__in=[act.make_user.pk, root.pk]).count() == 2

@@ -34,13 +34,13 @@ def surroundings(settings, monkeypatch):
 
 
 @pytest.fixture
-def client(person) -> Client:
-    someone = person("Operator")
+def client(make_user) -> Client:
+    someone = make_user("Operator")
     someone.is_staff = True
     someone.save()
     client = Client()
     client.force_login(someone)
-    client.person = someone
+    client.make_user = someone
     return client
 
 
@@ -67,7 +67,7 @@ def test_an_agent_is_made_on_one_form(client, tmp_path):
     assert {name: getattr(scout, name) for name in who} == who
     row = policies.current_rules().row("agent", "scout")
     assert (row.profile, row.deny) == ("coding", ("write", "edit"))
-    assert PolicyVersion.objects.order_by("number").last().changed_by == client.person
+    assert PolicyVersion.objects.order_by("number").last().changed_by == client.make_user
 
 
 def test_a_form_saved_unchanged_leaves_the_policy_alone(client):
@@ -223,8 +223,8 @@ def test_what_looks_effective_and_is_not_is_told_while_typing_and_after_saving(c
     assert "“exec” has no effect" in client.get(MAIN, secure=True).content.decode()
 
 
-def test_who_may_not_change_the_policy_sees_its_effect_only(person):
-    someone = person()
+def test_who_may_not_change_the_policy_sees_its_effect_only(make_user):
+    someone = make_user()
     someone.is_staff = True
     someone.save()
     someone.user_permissions.set(Permission.objects.filter(codename__in=["view_agent", "change_agent"]))

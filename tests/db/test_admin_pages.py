@@ -33,7 +33,7 @@ from sessions_app.models import (
     TranscriptEntry,
     Worker,
 )
-from tests.approvals import answered
+from tests.harness.approvals import create_decided_approval
 from tools_app.models import (
     Approval,
     Command,
@@ -54,8 +54,8 @@ MOST_QUERIES = 24  # of which 4 find out who is asking and what they may do
 
 
 @pytest.fixture
-def root(person):
-    root = person("Operator", "Auditor", name="root")
+def root(make_user):
+    root = make_user("Operator", "Auditor", name="root")
     root.is_staff = root.is_superuser = True
     root.save()
     return root
@@ -127,7 +127,7 @@ def fill(root: User, numbers: range) -> None:
         Event.objects.create(**both, cursor=1, seq=1, stream="lifecycle", data={"phase": "accepted"}, ts=clock.to_ms(now))
         Attachment.objects.create(owner=user, session=session, name=f"f{n}.txt", mime_type="text/plain", size=n, sha256="x")
         Outbox.objects.create(**both, channel="telegram", payload={}, created_at=now)
-        answered(user, root, session, run, n)
+        create_decided_approval(user, root, session, run, n)
         LogEntry.objects.create(user=user, object_id=str(n), object_repr=f"row {n}", action_flag=2, change_message="[]")
     FirstAdminLink.objects.update_or_create(defaults={"digest": "secret-digest", "expires_at": now})
 
@@ -293,8 +293,8 @@ def test_json_is_indented_and_cannot_become_html(client, root, leftovers):
     assert "<img src=x" not in said
 
 
-def test_the_menu_shows_what_one_may_look_at(person, leftovers):
-    operator = person("Operator")
+def test_the_menu_shows_what_one_may_look_at(make_user, leftovers):
+    operator = make_user("Operator")
     operator.is_staff = True
     operator.save()
     client = Client()

@@ -12,7 +12,14 @@ from sessions_app.reports.redaction import redact_event_data
 from sessions_app.runs import queue, tool_calls
 from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.verdicts import build_verdict
-from tests.asking import KEPT, allow_asking, asked, claimed_run, decide, planned
+from tests.harness.approvals import (
+    ALLOWED_VERDICT,
+    allow_approval_requests,
+    claim_run,
+    decide_plan,
+    plan_command,
+    request_approval,
+)
 from tools_app.approvals import grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms
@@ -23,22 +30,22 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture
-def claimed(user, session_of):
-    allow_asking()
-    return claimed_run(user, session_of(user))
+def claimed(user, make_session):
+    allow_approval_requests()
+    return claim_run(user, make_session(user))
 
 
 @pytest.fixture
-def approver(person):
-    return person("Approver", "User", name="ada")
+def approver(make_user):
+    return make_user("Approver", "User", name="ada")
 
 
 def started(claimed, workspace, line="touch made", call="c1"):
     """Decide a call and start it, as the worker does; -> what a client is told of it."""
-    plan = planned(claimed, workspace, line, call=call)
-    decided = decide(claimed, plan)
+    plan = plan_command(claimed, workspace, line, call=call)
+    decided = decide_plan(claimed, plan)
     assert decided.effect == "allow", decided
-    verdict = {**KEPT, "trace": {"exec": [{"layer": "profile", "effect": "allow", "rule": "profile `coding`"}]}}
+    verdict = {**ALLOWED_VERDICT, "trace": {"exec": [{"layer": "profile", "effect": "allow", "rule": "profile `coding`"}]}}
     with transaction.atomic():
         tool_calls.record_decisions(
             claimed, [CallDecision(call, "exec", {"command": line}, ToolCall.Status.ALLOWED, verdict=verdict)]
@@ -64,7 +71,7 @@ def words(verdict):
 
 
 def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed, approver, tmp_path):
-    question = asked(claimed, tmp_path)
+    question = request_approval(claimed, tmp_path)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     verdict = started(claimed, tmp_path)
     admission = {"by": "answer", "approval": str(question.pk), "decision": "allow-once", "person": "ada"}
@@ -85,18 +92,18 @@ def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed
     ],
 )
 def test_a_yes_for_longer_says_how_long_how_often_and_where(wish, extent, claimed, approver, tmp_path):
-    question = asked(claimed, tmp_path)
+    question = request_approval(claimed, tmp_path)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=wish)
     assert words(started(claimed, tmp_path)) == f"approved by ada: {extent}"
 
 
 def test_always_says_for_how_long_that_is(claimed, approver, tmp_path):
-    approval_requests.resolve_approval(asked(claimed, tmp_path).pk, by=approver, decision="allow-always")
+    approval_requests.resolve_approval(request_approval(claimed, tmp_path).pk, by=approver, decision="allow-always")
     assert words(started(claimed, tmp_path)) == "allowed always by ada: for 90 days, for this agent, in all chats"
 
 
 def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed, approver, tmp_path):
-    question = asked(claimed, tmp_path)
+    question = request_approval(claimed, tmp_path)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 3))
     started(claimed, tmp_path)
     verdict = started(claimed, tmp_path, call="c2")
@@ -110,15 +117,15 @@ def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed,
     assert build_verdict(again) == verdict  # it was in force when the command started
 
 
-def test_where_nobody_had_to_be_asked_the_rules_are_named(user, session_of, tmp_path):
-    allow_asking(security="full", ask="off")
-    verdict = started(claimed_run(user, session_of(user)), tmp_path)
+def test_where_nobody_had_to_be_asked_the_rules_are_named(user, make_session, tmp_path):
+    allow_approval_requests(security="full", ask="off")
+    verdict = started(claim_run(user, make_session(user)), tmp_path)
     assert verdict["admission"] == {"by": "rules"}
     assert words(verdict) == "allowed by the exec rules, without a question"
 
 
 def test_who_follows_the_chat_is_told_with_the_answer_how_far_it_reaches(claimed, approver, user, tmp_path):
-    question = asked(claimed, tmp_path)
+    question = request_approval(claimed, tmp_path)
     with transaction.atomic():
         queue.park_run(claimed, "approval")  # no worker has it, so the answer itself is told
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900))

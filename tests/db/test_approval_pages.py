@@ -14,8 +14,8 @@ from agents.models import Agent
 from clawsite.gateway.protocol.approvals import add_enable_offers
 from clawsite.infra import clock
 from sessions_app.models import SessionMember
-from tests.approvals import asked, many, plan_of, shown_of
-from tests.page_source import compact_html
+from tests.harness.approvals import build_card, build_plan, create_approval, create_approvals
+from tests.harness.page_source import compact_html
 from tools_app.approvals import approvers, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.supervise import NO_RULE_CODE
@@ -52,18 +52,18 @@ def status_of(question: Approval) -> str:
 
 
 @pytest.fixture
-def ada(person):
-    return person(name="ada")
+def ada(make_user):
+    return make_user(name="ada")
 
 
 @pytest.fixture
-def ben(person):
-    return person("Approver", name="ben")
+def ben(make_user):
+    return make_user("Approver", name="ben")
 
 
 @pytest.fixture
-def question(ada, session_of):
-    return asked(ada, session_of(ada))
+def question(ada, make_session):
+    return create_approval(ada, make_session(ada))
 
 
 # Who sees what
@@ -92,8 +92,8 @@ def test_nobody_sees_anything_without_signing_in(question):
         (("Operator", "Approver"), True, True),
     ],
 )
-def test_who_sees_the_questions_of_others_and_who_answers_them(groups, sees, answers, person, question):
-    client = browser(person(*groups))
+def test_who_sees_the_questions_of_others_and_who_answers_them(groups, sees, answers, make_user, question):
+    client = browser(make_user(*groups))
     page = client.get(reverse("approvals"))
     assert page.status_code == 200
     assert (str(question.pk) in page.content.decode()) is sees
@@ -116,8 +116,8 @@ def test_whoever_asked_sees_their_own_question_and_may_drop_it_but_not_answer(ad
     assert Approval.objects.get(pk=question.pk).decision == "drop"
 
 
-def test_who_only_reads_a_chat_may_not_drop_its_command(person, question):
-    viewer = person(name="viewer")
+def test_who_only_reads_a_chat_may_not_drop_its_command(make_user, question):
+    viewer = make_user(name="viewer")
     SessionMember.objects.create(session=question.session, user=viewer, role=SessionMember.Role.VIEWER)
     client = browser(viewer)
     assert "Skip this command" not in client.get(reverse("approval", args=[question.pk])).content.decode()
@@ -125,21 +125,21 @@ def test_who_only_reads_a_chat_may_not_drop_its_command(person, question):
     assert status_of(question) == "pending"
 
 
-def test_an_approver_who_may_not_read_the_chat_does_not_learn_its_title(ada, ben, session_of):
-    session = session_of(ada)
+def test_an_approver_who_may_not_read_the_chat_does_not_learn_its_title(ada, ben, make_session):
+    session = make_session(ada)
     session.label = "my illness"
     session.save()
-    question = asked(ada, session)
+    question = create_approval(ada, session)
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert "my illness" not in page
     assert "not shared with you" in page
     assert "my illness" in browser(ada).get(reverse("approval", args=[question.pk])).content.decode()
 
 
-def test_grants_and_trying_are_for_those_who_have_to_do_with_them(person):
+def test_grants_and_trying_are_for_those_who_have_to_do_with_them(make_user):
     allowed = {("User",): (403, 403), ("Approver",): (200, 200), ("Operator",): (200, 200), ("Auditor",): (200, 200)}
     for groups, (listing, trying) in allowed.items():
-        client = browser(person(*groups))
+        client = browser(make_user(*groups))
         assert client.get(reverse("grants")).status_code == listing
         assert client.get(reverse("try-command")).status_code == trying
 
@@ -160,9 +160,9 @@ def test_an_answer_names_the_plan_that_was_shown(ben, question):
     assert status_of(question) == "pending"
 
 
-def test_a_question_shows_which_scripts_it_runs_and_what_they_are(ada, ben, session_of):
+def test_a_question_shows_which_scripts_it_runs_and_what_they_are(ada, ben, make_session):
     scripts = (Script("/home/ada/work/deploy.py", "ab12" * 16), Script("/home/ada/work/Makefile", ""))
-    question = asked(ada, session_of(ada), "python3 deploy.py", plan={"scripts": scripts})
+    question = create_approval(ada, make_session(ada), "python3 deploy.py", plan={"scripts": scripts})
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert "/home/ada/work/deploy.py" in page
     assert "ab12ab12ab12<" in page
@@ -171,8 +171,8 @@ def test_a_question_shows_which_scripts_it_runs_and_what_they_are(ada, ben, sess
     assert "deploy.py" in in_chat[: in_chat.index('<details class="facts-fold"')].partition("Runs the contents of")[2]
 
 
-def test_the_second_answer_is_told_who_won(ben, person, question):
-    assert answer(browser(person("Approver", name="cleo")), question, "deny", reason="not now", **HTMX).status_code == 200
+def test_the_second_answer_is_told_who_won(ben, make_user, question):
+    assert answer(browser(make_user("Approver", name="cleo")), question, "deny", reason="not now", **HTMX).status_code == 200
     late = answer(browser(ben), question, **HTMX)
     assert late.status_code == 409
     assert "cleo has already decided this request" in late.content.decode()
@@ -185,7 +185,7 @@ def test_without_scripts_an_answer_leads_back_to_the_page(ben, question):
     given = answer(browser(ben), question, "deny", reason="no", next="/approvals/?agent=main")
     assert given.status_code == 302
     assert given["Location"] == "/approvals/?agent=main"
-    away = answer(browser(ben), asked(question.requester, question.session), next="https://evil.example/")
+    away = answer(browser(ben), create_approval(question.requester, question.session), next="https://evil.example/")
     assert away["Location"] == "/"
     assert Approval.objects.get(pk=question.pk).reason == "no"
 
@@ -218,10 +218,10 @@ def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, qu
     page = compact_html(browser(ben).get(reverse("approval", args=[question.pk])).content.decode())
     assert "Always allow…" in page
     assert "/usr/bin/git</code> <code>status --short" in page
-    plan = plan_of(question.session, "bash x.sh", call="x")
-    shown = shown_of(plan, may=["allow-once", "allow-for", "deny"], notNarrow="a shell could run anything")
+    plan = build_plan(question.session, "bash x.sh", call="x")
+    shown = build_card(plan, may=["allow-once", "allow-for", "deny"], notNarrow="a shell could run anything")
     del shown["narrow"]
-    other = asked(ada, question.session, shown=shown)
+    other = create_approval(ada, question.session, shown=shown)
     page = browser(ben).get(reverse("approval", args=[other.pk])).content.decode()
     assert "Always allow…" not in page
     assert "Can’t always allow: a shell could run anything." in page
@@ -229,19 +229,19 @@ def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, qu
     assert answer(browser(ben), other, "allow-always", **HTMX).status_code == 400
 
 
-def test_two_people_are_counted_on_the_card(ada, ben, person, session_of):
-    question = asked(ada, session_of(ada), needed=2)
+def test_two_people_are_counted_on_the_card(ada, ben, make_user, make_session):
+    question = create_approval(ada, make_session(ada), needed=2)
     first = answer(browser(ben), question, **HTMX).content.decode()
     assert "1 of 2 approvals" in first
     assert "ben approved it once" in first
     assert status_of(question) == "pending"
     assert ApprovalVote.objects.count() == 1
-    answer(browser(person("Approver", name="cleo")), question, **HTMX)
+    answer(browser(make_user("Approver", name="cleo")), question, **HTMX)
     assert status_of(question) == "approved"
 
 
-def test_the_card_counts_by_the_rules_of_now(ada, ben, session_of):
-    question = asked(ada, session_of(ada))
+def test_the_card_counts_by_the_rules_of_now(ada, ben, make_session):
+    question = create_approval(ada, make_session(ada))
     ExecRule.objects.create(scope="agent", subject="main", two_people=True)
     address = reverse("approval", args=[question.pk])
     assert "Two approvers are required." in browser(ben).get(address).content.decode()
@@ -257,34 +257,34 @@ def test_it_is_told_why_an_answer_became_void(ada, ben, question):
         assert "who approved it may not approve it any more" in page
 
 
-def test_a_grant_of_two_names_both(ada, ben, person, session_of):
-    question = asked(ada, session_of(ada), needed=2)
-    for who in (ben, person("Approver", name="cleo")):
+def test_a_grant_of_two_names_both(ada, ben, make_user, make_session):
+    question = create_approval(ada, make_session(ada), needed=2)
+    for who in (ben, make_user("Approver", name="cleo")):
         answer(browser(who), question, "allow-always")
     assert "by cleo and ben" in browser(ben).get(reverse("grants")).content.decode()
 
 
-def test_who_asked_is_told_why_they_may_not_answer_where_a_rule_says_so(person, session_of):
-    both = person("User", "Approver", name="both")
-    question = asked(both, session_of(both), exclude_requester=True)
+def test_who_asked_is_told_why_they_may_not_answer_where_a_rule_says_so(make_user, make_session):
+    both = make_user("User", "Approver", name="both")
+    question = create_approval(both, make_session(both), exclude_requester=True)
     assert (
         "Requesters can’t approve their own commands under this rule." in browser(both).get(reverse("approvals")).content.decode()
     )
     assert answer(browser(both), question, **HTMX).status_code == 403
 
 
-def test_extending_leaves_it_open_longer(ben, ada, session_of):
+def test_extending_leaves_it_open_longer(ben, ada, make_session):
     soon = clock.now() + dt.timedelta(minutes=2)
-    question = asked(ada, session_of(ada), created_at=clock.now() - dt.timedelta(hours=1), expires_at=soon)
+    question = create_approval(ada, make_session(ada), created_at=clock.now() - dt.timedelta(hours=1), expires_at=soon)
     assert "urgent" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert browser(ben).post(reverse("approval-extend", args=[question.pk]), **HTMX).status_code == 200
     assert Approval.objects.get(pk=question.pk).expires_at > soon + dt.timedelta(minutes=30)
     assert browser(ada).post(reverse("approval-extend", args=[question.pk]), **HTMX).status_code == 403
 
 
-def test_several_are_answered_each_for_itself(ada, ben, person, session_of):
-    questions = [asked(ada, session_of(ada)) for _ in range(3)]
-    approval_requests.resolve_approval(questions[1].pk, by=person("Approver", name="cleo"), decision="deny")
+def test_several_are_answered_each_for_itself(ada, ben, make_user, make_session):
+    questions = [create_approval(ada, make_session(ada)) for _ in range(3)]
+    approval_requests.resolve_approval(questions[1].pk, by=make_user("Approver", name="cleo"), decision="deny")
     chosen = [f"{each.pk}:{each.plan_hash}" for each in questions[:2]] + [f"{questions[2].pk}:{'0' * 64}"]
     given = browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-once"}, **HTMX)
     assert [status_of(each) for each in questions] == ["approved", "denied", "pending"]
@@ -301,8 +301,8 @@ def test_several_are_answered_each_for_itself(ada, ben, person, session_of):
 HOSTILE = "echo \u202egnp.exe \u200bx\x07 <img src=x onerror=alert(1)> \u0440wd\u00a0a\u0301\tz\nrm -rf /"
 
 
-def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, session_of):
-    question = asked(ada, session_of(ada), HOSTILE, why="<b>Trust me</b> \u202e Approve once")
+def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, make_session):
+    question = create_approval(ada, make_session(ada), HOSTILE, why="<b>Trust me</b> \u202e Approve once")
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     for hidden in ("\u202e", "\u200b", "\x07", "\u00a0", "\u0301"):
         assert hidden not in page
@@ -316,25 +316,25 @@ def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, s
     assert "Explanation from the agent, not verified." in page
 
 
-def test_the_longest_command_is_on_the_page_in_full(ada, ben, session_of):
+def test_the_longest_command_is_on_the_page_in_full(ada, ben, make_session):
     line = "echo " + " ".join(f"word{n}" for n in range(2000))
-    question = asked(ada, session_of(ada), line)
+    question = create_approval(ada, make_session(ada), line)
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert ">word1999</span>" in page
     assert "characters in 1 lines" in page
 
 
-def test_a_line_for_a_running_command_says_so(ada, ben, session_of):
-    first = asked(ada, session_of(ada))
+def test_a_line_for_a_running_command_says_so(ada, ben, make_session):
+    first = create_approval(ada, make_session(ada))
     running = command_of(first, name="quiet-otter")
-    question = asked(ada, session_of(ada), "y", plan={"input_to": str(running.pk)})
+    question = create_approval(ada, make_session(ada), "y", plan={"input_to": str(running.pk)})
     assert "Input for the running command quiet-otter" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
 
 
-def test_a_part_outside_of_the_line_does_no_harm(ada, ben, session_of):
-    plan = plan_of(None, "ls", call="x")
+def test_a_part_outside_of_the_line_does_no_harm(ada, ben, make_session):
+    plan = build_plan(None, "ls", call="x")
     parts = [{"begin": 0, "end": 99, "kind": "program", "note": ""}, {"begin": 0, "end": 2, "kind": '"><x-kind', "note": "<i>"}]
-    question = asked(ada, session_of(ada), "ls", shown=shown_of(plan, parts=parts))
+    question = create_approval(ada, make_session(ada), "ls", shown=build_card(plan, parts=parts))
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert "<x-kind" not in page
     assert 'class="part text" title="text: &lt;i&gt;">ls</span>' in page
@@ -344,7 +344,7 @@ def test_a_part_outside_of_the_line_does_no_harm(ada, ben, session_of):
 
 
 @pytest.mark.parametrize("name", ["approvals", "approvals-live", "approvals-history"])
-def test_a_page_costs_as_many_queries_for_fifty_as_for_five(name, ada, ben, session_of):
+def test_a_page_costs_as_many_queries_for_fifty_as_for_five(name, ada, ben, make_session):
     def queries() -> int:
         client = browser(ben)
         client.get(reverse(name))
@@ -352,20 +352,20 @@ def test_a_page_costs_as_many_queries_for_fifty_as_for_five(name, ada, ben, sess
             assert client.get(reverse(name)).status_code == 200
         return len(caught)
 
-    many(ada, session_of(ada), 5)
+    create_approvals(ada, make_session(ada), 5)
     if name == "approvals-history":
         Approval.objects.update(status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
     few = queries()
     for _ in range(9):
-        many(ada, session_of(ada), 5)
+        create_approvals(ada, make_session(ada), 5)
     if name == "approvals-history":
         Approval.objects.update(status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
     assert queries() == few
     assert few <= MOST_QUERIES
 
 
-def test_the_oldest_come_first_twenty_five_a_page(ada, ben, session_of):
-    many(ada, session_of(ada), 35)
+def test_the_oldest_come_first_twenty_five_a_page(ada, ben, make_session):
+    create_approvals(ada, make_session(ada), 35)
     oldest = Approval.objects.first()
     Approval.objects.filter(pk=oldest.pk).update(created_at=clock.now() - dt.timedelta(days=1))
     page = browser(ben).get(reverse("approvals")).content.decode()
@@ -374,11 +374,11 @@ def test_the_oldest_come_first_twenty_five_a_page(ada, ben, session_of):
     assert browser(ben).get(reverse("approvals") + "?page=2").content.decode().count("<article") == 10
 
 
-def test_filters_narrow_the_list(ada, ben, person, session_of):
-    dora = person(name="dora")
+def test_filters_narrow_the_list(ada, ben, make_user, make_session):
+    dora = make_user(name="dora")
     Agent.objects.create(slug="scout", name="Scout")
-    mine = asked(ada, session_of(ada), "make test")
-    hers = asked(dora, session_of(dora, "agent:scout:x"), "cargo build", agent="scout")
+    mine = create_approval(ada, make_session(ada), "make test")
+    hers = create_approval(dora, make_session(dora, "agent:scout:x"), "cargo build", agent="scout")
     for query, found in (
         ("agent=scout", hers),
         ("person=ada", mine),
@@ -392,8 +392,8 @@ def test_filters_narrow_the_list(ada, ben, person, session_of):
     assert browser(ben).get(reverse("approvals") + "?page=0").status_code == 400
 
 
-def test_what_was_answered_meanwhile_comes_with_the_live_list(ben, person, question):
-    approval_requests.resolve_approval(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+def test_what_was_answered_meanwhile_comes_with_the_live_list(ben, make_user, question):
+    approval_requests.resolve_approval(question.pk, by=make_user("Approver", name="cleo"), decision="allow-once")
     told = browser(ben).get(reverse("approvals-live"), {"shown": f"{question.pk}:as-it-was"}).content.decode()
     assert "cleo approved it once" in told
     assert "<article" not in browser(ben).get(reverse("approvals-live")).content.decode()
@@ -437,8 +437,8 @@ def test_the_history_tells_person_time_and_outcome(ben, question):
 # Let an agent ask; grants; trying
 
 
-def test_an_operator_lets_the_main_agent_ask_with_one_click(person):
-    client = browser(person("Operator"))
+def test_an_operator_lets_the_main_agent_ask_with_one_click(make_user):
+    client = browser(make_user("Operator"))
     assert "Let “main” request commands" in client.get(reverse("approvals")).content.decode()
     done = client.post(reverse("let-ask"), {"agent": "main"}, follow=True).content.decode()
     assert "Agent main can now request commands" in done
@@ -447,9 +447,9 @@ def test_an_operator_lets_the_main_agent_ask_with_one_click(person):
     assert 'id="let-ask"' not in done
 
 
-def test_what_somebody_refused_is_not_opened_by_one_click(person):
+def test_what_somebody_refused_is_not_opened_by_one_click(make_user):
     ExecRule.objects.create(scope="installation", security="deny")
-    client = browser(person("Operator"))
+    client = browser(make_user("Operator"))
     assert "The exec rule for installation denies them" in client.get(reverse("approvals")).content.decode()
     assert "already decides this" in client.post(reverse("let-ask"), {"agent": "main"}, follow=True).content.decode()
     assert ExecRule.objects.count() == 1
@@ -462,7 +462,7 @@ def test_only_operators_let_an_agent_ask(ben, ada):
     assert not ExecRule.objects.exists()
 
 
-def test_grants_are_listed_and_taken_back(ben, question, person):
+def test_grants_are_listed_and_taken_back(ben, question, make_user):
     answer(browser(ben), question, "allow-for", scope="session", uses="4", **{"for": "uses"})
     client = browser(ben)
     page = compact_html(client.get(reverse("grants")).content.decode())
@@ -470,14 +470,14 @@ def test_grants_are_listed_and_taken_back(ben, question, person):
     assert ">4 of 4</dd>" in page
     assert "Valid for</dt><dd>8 hours<" in page
     grant = Grant.objects.get()
-    assert browser(person("Auditor")).post(reverse("grant-revoke", args=[grant.pk])).status_code == 403
+    assert browser(make_user("Auditor")).post(reverse("grant-revoke", args=[grant.pk])).status_code == 403
     assert "Grant revoked." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
     assert "revoked by ben" in client.get(reverse("grants") + "?past=1").content.decode()
     assert "This grant is already revoked." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
 
 
-def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, ben, session_of):
-    hostile = asked(ada, session_of(ada), plan={"network": True, "background": True})
+def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, ben, make_session):
+    hostile = create_approval(ada, make_session(ada), plan={"network": True, "background": True})
     hostile.shown = {**hostile.shown, "writes": ["<b>x</b>"], "touches": ["other processes"]}
     hostile.save()
     shown = compact_html(browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode())
@@ -514,8 +514,8 @@ def test_always_says_that_it_is_for_90_days(ben, question):
     )
 
 
-def test_the_list_of_grants_names_the_chat_to_who_may_read_it_only(ada, ben, person, question):
-    both = person("Approver", "Auditor", name="zoe")
+def test_the_list_of_grants_names_the_chat_to_who_may_read_it_only(ada, ben, make_user, question):
+    both = make_user("Approver", "Auditor", name="zoe")
     answer(browser(ben), question, "allow-for", scope="session", **{"for": "900"})
     session = question.session
     session.title = "Secret plans"
@@ -532,7 +532,7 @@ def test_a_question_on_its_own_page_shows_all_of_it_after_the_answer_too(ben, qu
     shown = answer(browser(ben), question, **HTMX, HTTP_HX_CURRENT_URL=f"http://testserver{own}").content.decode()
     assert "Command details" not in shown
     assert "only this chat" not in shown
-    elsewhere = asked(question.requester, question.session)
+    elsewhere = create_approval(question.requester, question.session)
     assert "Command details" in answer(browser(ben), elsewhere, **HTMX).content.decode()
 
 
@@ -555,8 +555,8 @@ def test_a_command_is_tried_without_running_it(ben):
     assert "<b>" not in page
 
 
-def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(ben, person):
-    operator = person("Operator", name="olga")
+def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(ben, make_user):
+    operator = make_user("Operator", name="olga")
     needless = grants.add_manually(["cat"], by=operator, scope="agent", subject="main")
     allows = grants.add_manually(["ls"], by=operator, scope="agent", subject="main")
     page = tried(ben, "ls -la")
@@ -585,9 +585,9 @@ def test_a_trial_without_a_sandbox_asks_and_one_below_the_wanted_level_is_refuse
 # Words
 
 
-def test_the_history_filters_by_the_words_of_its_badges(ada, ben, session_of):
+def test_the_history_filters_by_the_words_of_its_badges(ada, ben, make_session):
     for number, status in enumerate(("approved", "used", "denied", "expired", "void")):
-        asked(ada, session_of(ada, f"agent:main:{number}"), status=status, decided_at=clock.now())
+        create_approval(ada, make_session(ada, f"agent:main:{number}"), status=status, decided_at=clock.now())
     page = compact_html(browser(ben).get(reverse("approvals-history")).content.decode())
     offered = re.findall(r'<option value="\w+">(\w+)</option>', page)
     badges = re.findall(r'<span class="badge \w*">(\w+)</span>', page)
@@ -598,16 +598,16 @@ def test_the_history_filters_by_the_words_of_its_badges(ada, ben, session_of):
     ("decision", "words"),
     [("", "Canceled before a decision"), ("allow-once", "ben approved it once; canceled before it started")],
 )
-def test_a_void_question_says_who_had_answered_it(decision, words, ada, ben, session_of):
+def test_a_void_question_says_who_had_answered_it(decision, words, ada, ben, make_session):
     by = {"decided_by": ben, "decision": decision} if decision else {}
-    asked(ada, session_of(ada), status="void", decided_at=clock.now(), reason="the run was stopped (rpc)", **by)
+    create_approval(ada, make_session(ada), status="void", decided_at=clock.now(), reason="the run was stopped (rpc)", **by)
     page = browser(ben).get(reverse("approvals-history")).content.decode()
     assert words in page
     assert "the run was stopped in the chat" in page
 
 
-def test_the_history_tells_how_a_background_command_ended(ada, ben, session_of):
-    question = asked(ada, session_of(ada), status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
+def test_the_history_tells_how_a_background_command_ended(ada, ben, make_session):
+    question = create_approval(ada, make_session(ada), status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
     row = command_of(question, name="cmd-1", background=True)
     history = reverse("approvals-history")
     assert "running in the background" in browser(ben).get(history).content.decode()
@@ -615,10 +615,12 @@ def test_the_history_tells_how_a_background_command_ended(ada, ben, session_of):
     assert "exit code 3, 1 min 15 s" in browser(ben).get(history).content.decode()
 
 
-def test_moments_are_told_in_one_way(ada, ben, session_of):
-    question = asked(ada, session_of(ada), needed=2)
+def test_moments_are_told_in_one_way(ada, ben, make_session):
+    question = create_approval(ada, make_session(ada), needed=2)
     ApprovalVote.objects.create(approval=question, user=ben, at=clock.now(), wish={"decision": "allow-once"})
-    asked(ada, session_of(ada, "agent:main:b"), status="denied", decided_at=clock.now(), decided_by=ben, decision="deny")
+    create_approval(
+        ada, make_session(ada, "agent:main:b"), status="denied", decided_at=clock.now(), decided_by=ben, decision="deny"
+    )
     Grant.objects.create(
         scope="installation", entries=[{"pattern": "ls"}], created_at=clock.now(), expires_at=clock.now(), owner=ben
     )
@@ -629,8 +631,8 @@ def test_moments_are_told_in_one_way(ada, ben, session_of):
         assert all(re.fullmatch(r'<time datetime="\S+" title="[^"]+" aria-live="off" data-ago>', each) for each in moments), moments
 
 
-def test_the_agents_words_show_code_and_nothing_else_of_their_marks(ada, ben, session_of):
-    asked(ada, session_of(ada), why="first `git log`, **then** <b>x</b> and `a\u202eb` and a lone ` here")
+def test_the_agents_words_show_code_and_nothing_else_of_their_marks(ada, ben, make_session):
+    create_approval(ada, make_session(ada), why="first `git log`, **then** <b>x</b> and `a\u202eb` and a lone ` here")
     page = browser(ben).get(reverse("approvals")).content.decode()
     assert "first <code>git log</code>, **then** &lt;b&gt;x&lt;/b&gt; and <code>a" in page
     assert "⟨U+202E⟩</span>b</code> and a lone ` here" in page
@@ -640,7 +642,7 @@ def test_the_agents_words_show_code_and_nothing_else_of_their_marks(ada, ben, se
 
 
 @pytest.mark.parametrize(("which", "button"), [("for", "allow-for"), ("always", "allow-always")])
-def test_the_longer_answers_of_a_list_are_fetched_when_they_are_opened(which, button, ada, ben, person, question):
+def test_the_longer_answers_of_a_list_are_fetched_when_they_are_opened(which, button, ada, ben, make_user, question):
     listed = browser(ben).get(reverse("approvals")).content.decode()
     address = reverse("approval-menu", args=[question.pk, which])
     assert f'hx-get="{address}"' in listed
@@ -650,24 +652,24 @@ def test_the_longer_answers_of_a_list_are_fetched_when_they_are_opened(which, bu
     assert f'value="{button}"' in own  # where who has no script is led
     assert reverse("approval", args=[question.pk]) in listed
     assert browser(ada).get(address).status_code == 404  # she may not answer it
-    assert browser(person()).get(address).status_code == 404
+    assert browser(make_user()).get(address).status_code == 404
     answer(browser(ben), question)
     assert browser(ben).get(address).status_code == 404
 
 
-def test_there_is_no_menu_that_was_not_offered(ada, ben, session_of, question):
+def test_there_is_no_menu_that_was_not_offered(ada, ben, make_session, question):
     for which in ("once", "deny", "nonsense"):
         assert browser(ben).get(reverse("approval-menu", args=[question.pk, which])).status_code == 404
-    plan = plan_of(session_of(ada), "make", call="x")
-    every_time = asked(ada, session_of(ada), "make", shown=shown_of(plan, may=["allow-once", "deny"]))
+    plan = build_plan(make_session(ada), "make", call="x")
+    every_time = create_approval(ada, make_session(ada), "make", shown=build_card(plan, may=["allow-once", "deny"]))
     assert browser(ben).get(reverse("approval-menu", args=[every_time.pk, "for"])).status_code == 404
 
 
 # Letting an agent ask
 
 
-def test_letting_the_agent_ask_is_offered_only_while_it_would_help(ada, person, session_of):
-    session = session_of(ada)
+def test_letting_the_agent_ask_is_offered_only_while_it_would_help(ada, make_user, make_session):
+    session = make_session(ada)
 
     def offered(code: str) -> bool:
         messages = [{"role": "toolResult", "details": {"code": code}}, {"role": "user"}]
@@ -681,5 +683,5 @@ def test_letting_the_agent_ask_is_offered_only_while_it_would_help(ada, person, 
     rule.security = "allowlist"
     rule.save()
     assert not offered(NO_RULE_CODE)
-    page = browser(person("Operator", "User")).get(reverse("approvals") + "?let=main").content.decode()
+    page = browser(make_user("Operator", "User")).get(reverse("approvals") + "?let=main").content.decode()
     assert "Agent main can already request commands." in page

@@ -14,7 +14,14 @@ from clawsite.infra.models import AuditEntry
 from sessions_app.models import Event, Run
 from sessions_app.runs import lifecycle, queue
 from sessions_app.sessions import service as session_service
-from tests.asking import allow_asking, another_executable, asked, claimed_run, decide, planned
+from tests.harness.approvals import (
+    allow_approval_requests,
+    claim_run,
+    decide_plan,
+    plan_command,
+    request_approval,
+    with_other_executable,
+)
 from tools_app.approvals import expiry, external, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms
@@ -25,19 +32,19 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture
-def claimed(user, session_of):
-    allow_asking()
-    return claimed_run(user, session_of(user))
+def claimed(user, make_session):
+    allow_approval_requests()
+    return claim_run(user, make_session(user))
 
 
 @pytest.fixture
 def question(claimed, tmp_path):
-    return asked(claimed, tmp_path)
+    return request_approval(claimed, tmp_path)
 
 
 @pytest.fixture
-def approver(person):
-    return person("Approver", "User", name="ada")
+def approver(make_user):
+    return make_user("Approver", "User", name="ada")
 
 
 def parked(claimed):
@@ -47,7 +54,7 @@ def parked(claimed):
 
 def may_start(claimed, plan):
     with transaction.atomic():
-        return use_approval_or_grants(claimed, plan, decide(claimed, plan))
+        return use_approval_or_grants(claimed, plan, decide_plan(claimed, plan))
 
 
 def test_a_question_holds_everything_a_person_needs_and_all_of_it_is_ours(question, claimed, user, tmp_path):
@@ -60,7 +67,7 @@ def test_a_question_holds_everything_a_person_needs_and_all_of_it_is_ours(questi
 
 
 def test_deciding_again_asks_no_second_time(claimed, question, tmp_path):
-    again = decide(claimed, planned(claimed, tmp_path, "touch made"))
+    again = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert (again.effect, again.approval, again.newly_requested) == ("ask", str(question.pk), False)
     assert Approval.objects.count() == 1
 
@@ -70,8 +77,8 @@ def test_allowed_once_is_used_once(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = Run.objects.get(pk=claimed.pk)
     assert (run.status, run.ready_at is not None) == ("waiting", True)
-    plan = planned(claimed, tmp_path, "touch made")
-    decided = decide(claimed, plan)
+    plan = plan_command(claimed, tmp_path, "touch made")
+    decided = decide_plan(claimed, plan)
     assert (decided.effect, decided.approval) == ("allow", str(question.pk))
     with transaction.atomic():
         assert use_approval_or_grants(claimed, plan, decided) == ""
@@ -79,18 +86,18 @@ def test_allowed_once_is_used_once(claimed, question, approver, tmp_path):
     assert (question.status, question.decided_by) == ("used", approver)
     with transaction.atomic():
         assert "not valid any more" in use_approval_or_grants(claimed, plan, decided)
-    assert decide(claimed, plan).effect == "deny"
+    assert decide_plan(claimed, plan).effect == "deny"
 
 
 def test_the_reason_of_a_refusal_reaches_the_model(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="use the staging host")
-    decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
+    decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
     assert "use the staging host" in decided.message
 
 
-def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, person):
-    people = [person("Approver", name=f"approver-{n}") for n in range(50)]
+def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, make_user):
+    people = [make_user("Approver", name=f"approver-{n}") for n in range(50)]
     won, told = [], []
 
     def answer(who):
@@ -111,9 +118,9 @@ def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, person)
     assert {late.details["decidedBy"] for late in told} == {won[0].get_username()}
 
 
-def test_without_compare_and_set_two_answers_would_win(question, person, monkeypatch):
+def test_without_compare_and_set_two_answers_would_win(question, make_user, monkeypatch):
     """The deliberate fault: whoever looks first and writes then lets both in."""
-    one, two = person("Approver"), person("Approver")
+    one, two = make_user("Approver"), make_user("Approver")
 
     def careless(approval, to, decision, *, by, reason=""):
         Approval.objects.filter(pk=approval.pk).update(status=to, decided_by=by, decision=decision, decided_at=clock.now())
@@ -128,39 +135,39 @@ def test_without_compare_and_set_two_answers_would_win(question, person, monkeyp
 
 
 @pytest.mark.parametrize("groups", [("User",), ("Operator",), ("Auditor",)])
-def test_approving_is_a_right_of_its_own(question, person, groups):
+def test_approving_is_a_right_of_its_own(question, make_user, groups):
     with pytest.raises((Forbidden, NotFound)):
-        approval_requests.resolve_approval(question.pk, by=person(*groups), decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=make_user(*groups), decision="allow-once")
     question.refresh_from_db()
     assert question.is_open
 
 
-def test_a_program_never_approves_whatever_its_account_is_given(question, person):
-    robot = person("Approver", "Operator")
+def test_a_program_never_approves_whatever_its_account_is_given(question, make_user):
+    robot = make_user("Approver", "Operator")
     robot.is_service = True
     robot.save()
     with pytest.raises(Forbidden):
         approval_requests.resolve_approval(question.pk, by=robot, decision="allow-once")
 
 
-def test_somebody_elses_question_is_not_found(question, person):
+def test_somebody_elses_question_is_not_found(question, make_user):
     with pytest.raises(NotFound):
-        approval_requests.find_approval(person(), question.pk)
+        approval_requests.find_approval(make_user(), question.pk)
 
 
-def test_who_asked_may_be_left_out(user, session_of, tmp_path):
-    allow_asking(exclude_requester=True)
+def test_who_asked_may_be_left_out(user, make_session, tmp_path):
+    allow_approval_requests(exclude_requester=True)
     user.groups.add(Group.objects.get(name="Approver"))
-    question = asked(claimed_run(user, session_of(user)), tmp_path)
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
     with pytest.raises(Forbidden, match="own commands"):
         approval_requests.resolve_approval(question.pk, by=user, decision="allow-once")
 
 
-def test_a_rule_can_name_who_approves(user, session_of, person, tmp_path):
-    rule = allow_asking()
+def test_a_rule_can_name_who_approves(user, make_session, make_user, tmp_path):
+    rule = allow_approval_requests()
     rule.approver_groups.add(Group.objects.create(name="Security"))
-    question = asked(claimed_run(user, session_of(user)), tmp_path)
-    plain, chosen = person("Approver"), person("Approver", "Security")
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
+    plain, chosen = make_user("Approver"), make_user("Approver", "Security")
     with pytest.raises(Forbidden, match="Security"):
         approval_requests.resolve_approval(question.pk, by=plain, decision="allow-once")
     assert approval_requests.resolve_approval(question.pk, by=chosen, decision="allow-once").status == "approved"
@@ -168,10 +175,10 @@ def test_a_rule_can_name_who_approves(user, session_of, person, tmp_path):
     Group.objects.filter(name="Security").delete()
 
 
-def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, session_of, person, tmp_path):
-    allow_asking(two_people=True)
-    question = asked(claimed_run(user, session_of(user)), tmp_path)
-    ada, ben = person("Approver"), person("Approver")
+def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, make_session, make_user, tmp_path):
+    allow_approval_requests(two_people=True)
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
+    ada, ben = make_user("Approver"), make_user("Approver")
     assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").is_open
     assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").is_open, (
         "the same person twice is one person"
@@ -179,10 +186,10 @@ def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, session
     assert approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once").status == "approved"
 
 
-def test_of_two_wishes_the_narrower_counts(user, session_of, person, tmp_path):
-    allow_asking(two_people=True)
-    question = asked(claimed_run(user, session_of(user)), tmp_path)
-    ada, ben = person("Approver"), person("Approver")
+def test_of_two_wishes_the_narrower_counts(user, make_session, make_user, tmp_path):
+    allow_approval_requests(two_people=True)
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
+    ada, ben = make_user("Approver"), make_user("Approver")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-for", terms=GrantTerms("agent", 8 * 3600, 50))
     approval_requests.resolve_approval(question.pk, by=ben, decision="allow-for", terms=GrantTerms("session", 900, None))
     grant = Grant.objects.get()
@@ -190,10 +197,10 @@ def test_of_two_wishes_the_narrower_counts(user, session_of, person, tmp_path):
     assert grant.expires_at - grant.created_at == dt.timedelta(minutes=15)
 
 
-def test_a_vote_of_somebody_who_lost_the_right_does_not_count(user, session_of, person, tmp_path):
-    allow_asking(two_people=True)
-    question = asked(claimed_run(user, session_of(user)), tmp_path)
-    ada, ben = person("Approver"), person("Approver")
+def test_a_vote_of_somebody_who_lost_the_right_does_not_count(user, make_session, make_user, tmp_path):
+    allow_approval_requests(two_people=True)
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
+    ada, ben = make_user("Approver"), make_user("Approver")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once")
     ada.groups.clear()
     assert approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once").is_open
@@ -218,7 +225,7 @@ def test_what_nobody_answers_expires_and_the_run_goes_on_without_it(claimed, que
     with transaction.atomic():
         assert expiry.expire_and_warn() == 1
     assert Run.objects.get(pk=claimed.pk).ready_at is not None
-    decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
+    decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
     assert "in time" in decided.message
     assert not expiry.has_due_approvals()
@@ -262,8 +269,8 @@ def test_a_question_whose_run_has_ended_cannot_be_answered_though_its_row_says_o
 
 def test_an_executable_that_changed_after_the_answer_voids_it(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    changed = another_executable(planned(claimed, tmp_path, "touch made"))
-    decided = decide(claimed, changed)
+    changed = with_other_executable(plan_command(claimed, tmp_path, "touch made"))
+    decided = decide_plan(claimed, changed)
     assert decided.effect == "deny"
     assert "executables changed" in decided.message
     question.refresh_from_db()
@@ -271,10 +278,10 @@ def test_an_executable_that_changed_after_the_answer_voids_it(claimed, question,
 
 
 def test_a_rule_that_denies_since_the_answer_wins(claimed, question, approver, tmp_path):
-    plan = planned(claimed, tmp_path, "touch made")
+    plan = plan_command(claimed, tmp_path, "touch made")
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    decided = decide(claimed, plan)
-    allow_asking(security="deny")
+    decided = decide_plan(claimed, plan)
+    allow_approval_requests(security="deny")
     with transaction.atomic():
         assert "refused" in use_approval_or_grants(claimed, plan, decided)
     question.refresh_from_db()
@@ -283,15 +290,15 @@ def test_a_rule_that_denies_since_the_answer_wins(claimed, question, approver, t
 
 def test_an_unrelated_change_of_the_rules_leaves_the_answer_valid(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    allow_asking("agent", "other", security="deny")
-    allow_asking(ask="always")
-    assert may_start(claimed, planned(claimed, tmp_path, "touch made")) == ""
+    allow_approval_requests("agent", "other", security="deny")
+    allow_approval_requests(ask="always")
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made")) == ""
 
 
 def test_who_writes_in_the_session_can_drop_the_command(claimed, question, user, tmp_path):
     parked(claimed)
     approval_requests.skip_approval(question.pk, by=user)
-    decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
+    decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
     assert "dropped" in decided.message
 
@@ -305,25 +312,27 @@ def test_a_switched_off_account_runs_nothing_more(claimed, question, approver, u
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     user.is_active = False
     user.save()
-    assert "switched off" in decide(claimed, planned(claimed, tmp_path, "touch made")).message
+    assert "switched off" in decide_plan(claimed, plan_command(claimed, tmp_path, "touch made")).message
 
 
-def test_allowed_for_a_while_needs_no_second_question_in_this_session(claimed, question, approver, person, session_of, tmp_path):
+def test_allowed_for_a_while_needs_no_second_question_in_this_session(
+    claimed, question, approver, make_user, make_session, tmp_path
+):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 2))
-    plan = planned(claimed, tmp_path, "touch made", call="c2")
+    plan = plan_command(claimed, tmp_path, "touch made", call="c2")
     assert may_start(claimed, plan) == ""
     assert Grant.objects.get().uses_left == 1
-    other = person()
-    elsewhere = claimed_run(other, session_of(other), "k9")
-    assert decide(elsewhere, planned(elsewhere, tmp_path, "touch made")).effect == "ask"
-    assert may_start(claimed, planned(claimed, tmp_path, "touch made", call="c3")) == ""
-    assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c4")).effect == "ask", "both uses are gone"
+    other = make_user()
+    elsewhere = claim_run(other, make_session(other), "k9")
+    assert decide_plan(elsewhere, plan_command(elsewhere, tmp_path, "touch made")).effect == "ask"
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c3")) == ""
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made", call="c4")).effect == "ask", "both uses are gone"
 
 
 def test_a_grant_that_is_revoked_or_over_allows_nothing(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("agent", 900, None))
-    plan = planned(claimed, tmp_path, "touch made", call="c2")
-    decided = decide(claimed, plan)
+    plan = plan_command(claimed, tmp_path, "touch made", call="c2")
+    decided = decide_plan(claimed, plan)
     assert decided.effect == "allow"
     grants.revoke_grant(Grant.objects.get().pk, by=approver)
     with transaction.atomic():
@@ -331,7 +340,7 @@ def test_a_grant_that_is_revoked_or_over_allows_nothing(claimed, question, appro
     with pytest.raises(Conflict):
         grants.revoke_grant(Grant.objects.get().pk, by=approver)
     Grant.objects.update(revoked_at=None, expires_at=clock.now() - dt.timedelta(seconds=1))
-    assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c3")).effect == "ask"
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made", call="c3")).effect == "ask"
 
 
 def test_allowed_always_is_narrow_and_not_for_ever(claimed, question, approver, tmp_path):
@@ -339,20 +348,20 @@ def test_allowed_always_is_narrow_and_not_for_ever(claimed, question, approver, 
     grant = Grant.objects.get()
     assert (grant.scope, grant.subject, [entry["pattern"] for entry in grant.entries]) == ("agent", "main", ["/usr/bin/touch"])
     assert grant.expires_at is not None
-    assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c2")).effect == "allow"
-    assert decide(claimed, planned(claimed, tmp_path, "rm made", call="c3")).effect == "ask"
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")).effect == "allow"
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "rm made", call="c3")).effect == "ask"
 
 
 def test_a_shell_is_never_allowed_always(claimed, approver, tmp_path):
-    question = asked(claimed, tmp_path, "bash -c 'echo hi'")
+    question = request_approval(claimed, tmp_path, "bash -c 'echo hi'")
     assert "allow-always" not in question.shown["may"]
     with pytest.raises(InvalidRequest):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-always")
 
 
-def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(user, session_of, approver, tmp_path):
-    allow_asking(ask="always")
-    question = asked(claimed_run(user, session_of(user)), tmp_path)
+def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(user, make_session, approver, tmp_path):
+    allow_approval_requests(ask="always")
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
     assert question.shown["may"] == ["allow-once", "deny"]
     with pytest.raises(InvalidRequest):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, None))
@@ -372,19 +381,19 @@ def test_without_isolation_every_command_is_asked_about(claimed, approver, tmp_p
     Grant.objects.create(
         scope="agent", subject="main", entries=[{"pattern": "/usr/bin/touch", "shape": None}], created_at=clock.now()
     )
-    plan = planned(claimed, tmp_path, "touch made")
-    assert decide(claimed, plan).effect == "allow"
+    plan = plan_command(claimed, tmp_path, "touch made")
+    assert decide_plan(claimed, plan).effect == "allow"
     bare = PlannedCommand(replace(plan.plan, level=0, call="c2"), plan.analysis)
-    assert decide(claimed, bare).effect == "ask"
-    allow_asking(unsafe_without_isolation=True)
-    assert decide(claimed, PlannedCommand(replace(bare.plan, call="c3"), plan.analysis)).effect == "allow"
-    allow_asking(unsafe_without_isolation=True, minimum_level=2)
-    assert "isolation" in decide(claimed, PlannedCommand(replace(bare.plan, call="c4"), plan.analysis)).message
+    assert decide_plan(claimed, bare).effect == "ask"
+    allow_approval_requests(unsafe_without_isolation=True)
+    assert decide_plan(claimed, PlannedCommand(replace(bare.plan, call="c3"), plan.analysis)).effect == "allow"
+    allow_approval_requests(unsafe_without_isolation=True, minimum_level=2)
+    assert "isolation" in decide_plan(claimed, PlannedCommand(replace(bare.plan, call="c4"), plan.analysis)).message
 
 
-def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, session_of, tmp_path):
-    claimed = claimed_run(user, session_of(user))
-    decided = decide(claimed, planned(claimed, tmp_path, "ls"))
+def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, make_session, tmp_path):
+    claimed = claim_run(user, make_session(user))
+    decided = decide_plan(claimed, plan_command(claimed, tmp_path, "ls"))
     assert decided.effect == "deny"
     assert "an operator can let the agent ask" in decided.message
 
@@ -393,7 +402,7 @@ def test_the_audit_log_has_every_step_with_the_plan(claimed, question, approver,
     approval_requests.resolve_approval(
         question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 3), reason="go on"
     )
-    assert may_start(claimed, planned(claimed, tmp_path, "touch made")) == ""
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made")) == ""
     steps = AuditEntry.objects.filter(subject_kind="approval", subject_id=str(question.pk)).order_by("id")
     assert list(steps.values_list("action", "actor_kind")) == [
         ("approval.requested", "agent"),
@@ -441,26 +450,26 @@ def test_a_line_that_was_granted_is_asked_about_again_once_its_script_has_change
     script = tmp_path / "deploy.sh"
     script.write_text("#!/bin/bash\necho one\n")
     script.chmod(0o755)
-    question = asked(claimed, tmp_path, "./deploy.sh")
+    question = request_approval(claimed, tmp_path, "./deploy.sh")
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, None))
     assert Grant.objects.get().line == "./deploy.sh"
-    assert decide(claimed, planned(claimed, tmp_path, "./deploy.sh", call="c2")).effect == "allow"
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "./deploy.sh", call="c2")).effect == "allow"
     script.write_text("#!/bin/bash\nrm -rf all\n")
-    assert decide(claimed, planned(claimed, tmp_path, "./deploy.sh", call="c3")).effect == "ask"
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "./deploy.sh", call="c3")).effect == "ask"
 
 
 def test_a_grant_of_one_person_does_not_count_where_two_must_agree(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("agent", 900, None))
-    again = planned(claimed, tmp_path, "touch made", call="c2")
-    assert decide(claimed, again).effect == "allow"
-    allow_asking("session", str(claimed.session_id), two_people=True)
-    assert decide(claimed, again).effect == "ask"
+    again = plan_command(claimed, tmp_path, "touch made", call="c2")
+    assert decide_plan(claimed, again).effect == "allow"
+    allow_approval_requests("session", str(claimed.session_id), two_people=True)
+    assert decide_plan(claimed, again).effect == "ask"
 
 
 def test_a_grant_of_somebody_who_lost_the_right_does_not_count(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("agent", 900, None))
     approver.groups.clear()
-    assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c2")).effect == "ask"
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")).effect == "ask"
 
 
 def test_only_the_grant_that_was_needed_is_counted(claimed, approver, tmp_path):
@@ -468,58 +477,58 @@ def test_only_the_grant_that_was_needed_is_counted(claimed, approver, tmp_path):
         Grant.objects.create(
             scope="agent", subject="main", entries=[{"pattern": name, "shape": None}], uses_left=5, created_at=clock.now()
         )
-    assert may_start(claimed, planned(claimed, tmp_path, "touch made", call="c2")) == ""
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")) == ""
     assert list(Grant.objects.order_by("id").values_list("uses_left", flat=True)) == [4, 5]
 
 
 def test_a_grant_with_other_arguments_is_not_counted(claimed, approver, tmp_path):
     for entry in ({"pattern": "touch", "shape": ["other"]}, {"pattern": "touch", "shape": None}):
         Grant.objects.create(scope="agent", subject="main", entries=[entry], created_at=clock.now())
-    assert may_start(claimed, planned(claimed, tmp_path, "touch made", call="c2")) == ""
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")) == ""
     assert list(Grant.objects.order_by("id").values_list("uses", flat=True)) == [0, 1]
 
 
-def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, person, session_of, tmp_path):
-    allow_asking()
+def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, make_user, make_session, tmp_path):
+    allow_approval_requests()
     user.groups.add(Group.objects.get(name="Approver"))
-    ben = person("User")
-    other = claimed_run(ben, session_of(ben))
-    question = asked(other, tmp_path)
+    ben = make_user("User")
+    other = claim_run(ben, make_session(ben))
+    question = request_approval(other, tmp_path)
     approval_requests.resolve_approval(question.pk, by=user, decision="allow-for", terms=GrantTerms("agent", 3600, None))
-    mine = claimed_run(user, session_of(user), "k2")
-    assert decide(mine, planned(mine, tmp_path, "touch made")).effect == "allow"
-    allow_asking(exclude_requester=True)
-    assert decide(mine, planned(mine, tmp_path, "touch made")).effect == "ask"
+    mine = claim_run(user, make_session(user), "k2")
+    assert decide_plan(mine, plan_command(mine, tmp_path, "touch made")).effect == "allow"
+    allow_approval_requests(exclude_requester=True)
+    assert decide_plan(mine, plan_command(mine, tmp_path, "touch made")).effect == "ask"
 
 
 def test_a_rule_that_takes_the_network_away_stops_what_was_planned_with_it(claimed, tmp_path):
-    allow_asking(network=True)
-    plan = planned(claimed, tmp_path, "touch made")
+    allow_approval_requests(network=True)
+    plan = plan_command(claimed, tmp_path, "touch made")
     assert plan.plan.network
-    allow_asking(network=False)
-    decided = decide(claimed, plan)
+    allow_approval_requests(network=False)
+    decided = decide_plan(claimed, plan)
     assert (decided.effect, "no network" in decided.message) == ("deny", True)
 
 
-def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claimed, person, tmp_path):
-    grants.add_manually(["touch"], by=person("Operator"), scope="installation")
+def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claimed, make_user, tmp_path):
+    grants.add_manually(["touch"], by=make_user("Operator"), scope="installation")
     for fallback, effect in (("deny", "deny"), ("allowlist", "allow")):
-        allow_asking(ask="always", ask_fallback=fallback)
-        question = asked(claimed, tmp_path, call=fallback)
+        allow_approval_requests(ask="always", ask_fallback=fallback)
+        question = request_approval(claimed, tmp_path, call=fallback)
         Approval.objects.filter(pk=question.pk).update(status="expired")
-        plan = planned(claimed, tmp_path, "touch made", call=fallback)
-        decided = decide(claimed, plan)
+        plan = plan_command(claimed, tmp_path, "touch made", call=fallback)
+        decided = decide_plan(claimed, plan)
         assert decided.effect == effect
     with transaction.atomic():
         assert use_approval_or_grants(claimed, plan, decided) == ""
 
 
-def test_a_question_from_outside_goes_to_whom_the_rules_name(person):
-    rule = allow_asking(two_people=True)
+def test_a_question_from_outside_goes_to_whom_the_rules_name(make_user):
+    rule = allow_approval_requests(two_people=True)
     group = Group.objects.create(name="Security")
     rule.approver_groups.add(group)
     told = {"name": "q1", "command": "ls", "agent": "main", "seconds": 60}
-    by = person("User")
+    by = make_user("User")
     question = external.request_external_approval(by=by, cwd="/a", **told)
     assert (question.needed, question.approver_groups) == (2, [[group.pk]])
     assert external.request_external_approval(by=by, cwd="/a", **told).pk == question.pk

@@ -14,7 +14,7 @@ from clawsite.infra.errors import Forbidden
 from clawsite.web.approvals import card as approvals_card
 from sessions_app.models import Run, Session
 from sessions_app.runs.lifecycle import SENT_BY
-from tests.asking import allow_asking, asked, claimed_run, decide, planned
+from tests.harness.approvals import allow_approval_requests, claim_run, decide_plan, plan_command, request_approval
 from tools_app.approvals import approvers, grants, supervise
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms
@@ -26,25 +26,25 @@ AGAIN = {"call": "c2"}
 
 
 @pytest.fixture
-def requester(person):
+def requester(make_user):
     """May approve, also what came of their own message, as long as no rule says otherwise."""
-    return person("Approver", "User", name="rosa")
+    return make_user("Approver", "User", name="rosa")
 
 
 @pytest.fixture
-def claimed(requester, session_of):
-    allow_asking()
-    return claimed_run(requester, session_of(requester))
+def claimed(requester, make_session):
+    allow_approval_requests()
+    return claim_run(requester, make_session(requester))
 
 
 @pytest.fixture
 def question(claimed, tmp_path):
-    return asked(claimed, tmp_path)
+    return request_approval(claimed, tmp_path)
 
 
 @pytest.fixture
 def plan(claimed, question, tmp_path):
-    return planned(claimed, tmp_path, "touch made")
+    return plan_command(claimed, tmp_path, "touch made")
 
 
 @pytest.fixture
@@ -64,15 +64,15 @@ def loses_the_right(giver, group):
 
 
 def may_not_answer_their_own(giver, group):
-    allow_asking(exclude_requester=True)
+    allow_approval_requests(exclude_requester=True)
 
 
 def is_not_of_the_group(giver, group):
-    allow_asking().approver_groups.add(group)
+    allow_approval_requests().approver_groups.add(group)
 
 
 def is_one_of_two(giver, group):
-    allow_asking(two_people=True)
+    allow_approval_requests(two_people=True)
 
 
 CHANGES = [is_switched_off, loses_the_right, may_not_answer_their_own, is_not_of_the_group, is_one_of_two]
@@ -84,17 +84,17 @@ def start(claimed, plan, decided):
 
 
 @pytest.fixture
-def giver(person, requester, request):
+def giver(make_user, requester, request):
     """Somebody else than who asked, unless the change is about that."""
     own = "change" in request.fixturenames and request.getfixturevalue("change") is may_not_answer_their_own
-    return requester if own else person("Approver", name="ada")
+    return requester if own else make_user("Approver", name="ada")
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, claimed, question, giver, plan, security):
     approval_requests.resolve_approval(question.pk, by=giver, decision="allow-once", reason="go on")
     change(giver, security)
-    decided = decide(claimed, plan, why="")
+    decided = decide_plan(claimed, plan, why="")
     assert (decided.effect, decided.newly_requested, decided.approval == str(question.pk)) == ("ask", True, False)
     question.refresh_from_db()
     lapse = approvers.TWO_PEOPLE_REQUIRED if change is is_one_of_two else approvers.LOST_THE_RIGHT
@@ -108,7 +108,7 @@ def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, 
 @pytest.mark.parametrize("change", CHANGES)
 def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_why(change, claimed, question, giver, plan, security):
     approval_requests.resolve_approval(question.pk, by=giver, decision="allow-once")
-    decided = decide(claimed, plan)
+    decided = decide_plan(claimed, plan)
     assert decided.effect == "allow"
     change(giver, security)
     refused = start(claimed, plan, decided)
@@ -118,39 +118,39 @@ def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_wh
     assert "did not run" in refused
 
 
-def test_rules_that_its_giver_fulfils_leave_an_answer_valid(claimed, question, person, plan, security):
-    ada = person("Approver", "Security")
+def test_rules_that_its_giver_fulfils_leave_an_answer_valid(claimed, question, make_user, plan, security):
+    ada = make_user("Approver", "Security")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once")
-    allow_asking(exclude_requester=True).approver_groups.add(security)
-    assert start(claimed, plan, decide(claimed, plan)) == ""
+    allow_approval_requests(exclude_requester=True).approver_groups.add(security)
+    assert start(claimed, plan, decide_plan(claimed, plan)) == ""
 
 
-def test_of_two_who_agreed_both_must_still_be_able_to(requester, session_of, person, tmp_path):
-    allow_asking(two_people=True)
-    claimed = claimed_run(requester, session_of(requester))
-    question = asked(claimed, tmp_path)
-    ada, ben, cleo = (person("Approver") for _ in range(3))
+def test_of_two_who_agreed_both_must_still_be_able_to(requester, make_session, make_user, tmp_path):
+    allow_approval_requests(two_people=True)
+    claimed = claim_run(requester, make_session(requester))
+    question = request_approval(claimed, tmp_path)
+    ada, ben, cleo = (make_user("Approver") for _ in range(3))
     for who in (ada, ben):
         approval_requests.resolve_approval(question.pk, by=who, decision="allow-once")
-    plan = planned(claimed, tmp_path, "touch made")
-    decided = decide(claimed, plan)
+    plan = plan_command(claimed, tmp_path, "touch made")
+    decided = decide_plan(claimed, plan)
     assert decided.approval == str(question.pk)
     ada.groups.clear()
     assert approvers.LOST_THE_RIGHT in start(claimed, plan, decided)
-    anew = decide(claimed, plan)
+    anew = decide_plan(claimed, plan)
     for who in (ben, cleo):
         approval_requests.resolve_approval(anew.approval, by=who, decision="allow-once")
-    assert start(claimed, plan, decide(claimed, plan)) == ""
+    assert start(claimed, plan, decide_plan(claimed, plan)) == ""
 
 
-def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, person, security):
-    ada, ben = person("Approver", "Security"), person("Approver", "Security")
-    rule = allow_asking(two_people=True, exclude_requester=True)
+def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, make_user, security):
+    ada, ben = make_user("Approver", "Security"), make_user("Approver", "Security")
+    rule = allow_approval_requests(two_people=True, exclude_requester=True)
     rule.approver_groups.add(security)
     with pytest.raises(Forbidden, match="own commands"):
         approval_requests.resolve_approval(question.pk, by=requester, decision="allow-once")
     with pytest.raises(Forbidden, match="requires an approver from: Security"):
-        approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="deny")
+        approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="deny")
     (told,) = list_open_records(ada, limit=5)
     card = approvals_card.build_card(requester, question)
     assert (told["needed"], told["whyNot"], card.needed, "own commands" in card.why_not) == (2, "", 2, True)
@@ -159,24 +159,24 @@ def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, p
     assert (answered.status, answered.needed, answered.approver_groups) == ("approved", 2, [[security.pk]])
 
 
-def test_and_by_those_of_the_moment_it_was_asked(requester, session_of, person, tmp_path):
-    allow_asking(two_people=True)
-    question = asked(claimed_run(requester, session_of(requester)), tmp_path)
-    allow_asking(two_people=None)
-    assert approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once").is_open
+def test_and_by_those_of_the_moment_it_was_asked(requester, make_session, make_user, tmp_path):
+    allow_approval_requests(two_people=True)
+    question = request_approval(claim_run(requester, make_session(requester)), tmp_path)
+    allow_approval_requests(two_people=None)
+    assert approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="allow-once").is_open
 
 
-def test_the_rules_of_those_that_passed_the_message_on_count_too(question, claimed, person):
+def test_the_rules_of_those_that_passed_the_message_on_count_too(question, claimed, make_user):
     Run.objects.filter(pk=claimed.pk).update(options={SENT_BY: {"through": [["other", "s1"]]}})
-    allow_asking("agent", "other", two_people=True)
-    assert approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once").is_open
+    allow_approval_requests("agent", "other", two_people=True)
+    assert approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="allow-once").is_open
 
 
-def test_many_cards_cost_as_many_queries_as_one(requester, session_of, person, security, django_assert_num_queries, tmp_path):
-    allow_asking(two_people=True).approver_groups.add(security)
-    claimed = claimed_run(requester, session_of(requester))
-    rows = [asked(claimed, tmp_path, call=f"c{n}") for n in range(4)]
-    reader = person("Approver")
+def test_many_cards_cost_as_many_queries_as_one(requester, make_session, make_user, security, django_assert_num_queries, tmp_path):
+    allow_approval_requests(two_people=True).approver_groups.add(security)
+    claimed = claim_run(requester, make_session(requester))
+    rows = [request_approval(claimed, tmp_path, call=f"c{n}") for n in range(4)]
+    reader = make_user("Approver")
     reader.has_perm("accounts.approve_commands")  # read once for an account
     for some in (rows[:1], rows):
         with django_assert_num_queries(6):  # runs, rules, their rows and groups; the reader's groups, the names of all
@@ -184,13 +184,13 @@ def test_many_cards_cost_as_many_queries_as_one(requester, session_of, person, s
             assert all(candidate.why_not(row.requester_id, wanted[row.pk]) for row in some)
 
 
-def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question, person, security):
-    allow_asking().approver_groups.add(security)
-    ada = person("Approver", "Security")
+def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question, make_user, security):
+    allow_approval_requests().approver_groups.add(security)
+    ada = make_user("Approver", "Security")
     security.name = "Security of old"
     security.save()
     Group.objects.create(name="Security")
-    ben = person("Approver", "Security")
+    ben = make_user("Approver", "Security")
     with pytest.raises(Forbidden, match="Security of old"):
         approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once")
     assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").status == "approved"
@@ -206,66 +206,68 @@ def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question
         ("session", "directory", None),
     ],
 )
-def test_only_what_both_said_is_granted(one, other, both, requester, session_of, person, tmp_path):
+def test_only_what_both_said_is_granted(one, other, both, requester, make_session, make_user, tmp_path):
     for first, second in ((one, other), (other, one)):
         narrower = GrantTerms(first, 900).intersect(GrantTerms(second, 900))
         assert (narrower.scope if narrower else None) == both
-    allow_asking(two_people=True)
-    question = asked(claimed_run(requester, session_of(requester)), tmp_path)
+    allow_approval_requests(two_people=True)
+    question = request_approval(claim_run(requester, make_session(requester)), tmp_path)
     for scope in (one, other):
-        approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-for", terms=GrantTerms(scope, 900))
+        approval_requests.resolve_approval(
+            question.pk, by=make_user("Approver"), decision="allow-for", terms=GrantTerms(scope, 900)
+        )
     question.refresh_from_db()
     assert (question.status, question.decision) == ("approved", "allow-for" if both else "allow-once")
     assert list(Grant.objects.values_list("scope", flat=True)) == ([both] if both else [])
 
 
 @pytest.mark.parametrize("who", [0, 1])
-def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, session_of, person, tmp_path):
-    allow_asking(two_people=True)
-    claimed = claimed_run(requester, session_of(requester))
-    question, people = asked(claimed, tmp_path), [person("Approver"), person("Approver")]
+def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, make_session, make_user, tmp_path):
+    allow_approval_requests(two_people=True)
+    claimed = claim_run(requester, make_session(requester))
+    question, people = request_approval(claimed, tmp_path), [make_user("Approver"), make_user("Approver")]
     for giver in people:
         approval_requests.resolve_approval(question.pk, by=giver, decision="allow-always")
     grant = Grant.objects.get()
     assert [grant.seconded_by, grant.owner] == people
-    again = planned(claimed, tmp_path, "touch made", **AGAIN)
-    assert decide(claimed, again).effect == "allow"
+    again = plan_command(claimed, tmp_path, "touch made", **AGAIN)
+    assert decide_plan(claimed, again).effect == "allow"
     people[who].groups.clear()
-    assert decide(claimed, again).effect == "ask"
+    assert decide_plan(claimed, again).effect == "ask"
 
 
 @pytest.mark.parametrize("change", [loses_the_right, is_one_of_two])
-def test_a_grant_whose_question_is_gone_is_judged_as_before(change, claimed, question, person, session_of, tmp_path, security):
-    ada = person("Approver")
+def test_a_grant_whose_question_is_gone_is_judged_as_before(change, claimed, question, make_user, make_session, tmp_path, security):
+    ada = make_user("Approver")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-always")
-    other = person()
-    elsewhere = claimed_run(other, session_of(other), "k2")
+    other = make_user()
+    elsewhere = claim_run(other, make_session(other), "k2")
     while session_cleanup.delete_batch(claimed.session_id):
         pass
     assert (Session.objects.filter(pk=claimed.session_id).count(), Approval.objects.count()) == (0, 0)
-    again = planned(elsewhere, tmp_path, "touch made", **AGAIN)
-    assert decide(elsewhere, again).effect == "allow"
+    again = plan_command(elsewhere, tmp_path, "touch made", **AGAIN)
+    assert decide_plan(elsewhere, again).effect == "allow"
     change(ada, security)
-    assert decide(elsewhere, again).effect == "ask"
+    assert decide_plan(elsewhere, again).effect == "ask"
 
 
-def test_an_operators_own_list_needs_nobodys_answer(claimed, person, tmp_path):
-    olga = person("Operator")
+def test_an_operators_own_list_needs_nobodys_answer(claimed, make_user, tmp_path):
+    olga = make_user("Operator")
     grants.add_manually(["touch"], by=olga, scope="installation")
     olga.groups.clear()
-    allow_asking(two_people=True)
-    assert decide(claimed, planned(claimed, tmp_path, "touch made")).effect == "allow"
+    allow_approval_requests(two_people=True)
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made")).effect == "allow"
 
 
-def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, person, security):
+def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, make_user, security):
     migration = importlib.import_module("tools_app.migrations.0006_who_agreed_is_kept")
-    ada, ben = person("Approver"), person("Approver")
+    ada, ben = make_user("Approver"), make_user("Approver")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-always")
     question.votes.create(user=ada, at=clock.now())
     question.votes.create(user=ben, at=clock.now())
     shape = [{"pattern": "/usr/bin/ls", "shape": ["-l"]}]
     Grant.objects.create(scope="agent", subject="main", owner=ben, created_at=clock.now(), entries=shape)
-    grants.add_manually(["touch"], by=person("Operator"), scope="installation")
+    grants.add_manually(["touch"], by=make_user("Operator"), scope="installation")
     Grant.objects.update(from_answer=False, seconded_by=None)
     Approval.objects.update(approver_groups=[["Security", "gone"], ["gone"]])
     migration.keep_who_agreed(apps, None)
@@ -275,6 +277,6 @@ def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, p
     assert filled[2][0] is False
     assert Approval.objects.get().approver_groups == [[security.pk], []]
     question.refresh_from_db()
-    assert "requires an approver from" in approvers.why_may_not_approve(person("Approver", "Security"), question), (
+    assert "requires an approver from" in approvers.why_may_not_approve(make_user("Approver", "Security"), question), (
         "a name that is gone is nobody"
     )

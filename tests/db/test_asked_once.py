@@ -64,8 +64,8 @@ def test_two_at_once_make_one_session_and_one_run(user, at_once):
     assert Session.objects.get(owner=user).pk == outcomes[0][0]
 
 
-def test_two_forks_at_once_are_one(user, session_of, at_once):
-    talk = session_of(user)
+def test_two_forks_at_once_are_one(user, make_session, at_once):
+    talk = make_session(user)
     inject_message(user, talk, "one")
     outcomes = at_once(lambda late: find_or_create_session(user, "main", "once", ASKED, late(partial(fork_session, user, talk))).pk)
     assert outcomes[0] == outcomes[1]
@@ -73,9 +73,9 @@ def test_two_forks_at_once_are_one(user, session_of, at_once):
     assert (fork.pk, fork.entry_count) == (outcomes[0], 1)
 
 
-def test_a_session_somebody_named_so_is_not_taken_for_it(user, session_of):
+def test_a_session_somebody_named_so_is_not_taken_for_it(user, make_session):
     made = find_or_create_session(user, "main", "once", ASKED, partial(open_session, user, agent="main"))
     Session.objects.filter(pk=made.pk).delete()
-    session_of(user, made.key)
+    make_session(user, made.key)
     with pytest.raises(Conflict):
         find_or_create_session(user, "main", "once", ASKED, partial(open_session, user, agent="main"))

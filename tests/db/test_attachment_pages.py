@@ -60,12 +60,12 @@ def test_an_image_is_shown_whatever_it_is_called_and_its_name_stays_in_its_heade
     assert ".." not in down["Content-Disposition"] and "evil.html;" not in down["Content-Disposition"]
 
 
-def test_only_those_who_may_see_it_find_it(user, person, session_of, browser_of):
-    guest, stranger = person(), person()
+def test_only_those_who_may_see_it_find_it(user, make_user, make_session, browser_of):
+    guest, stranger = make_user(), make_user()
     sent = upload(browser_of(user)).json()["id"]
     address = f"/attachments/{sent}/"
     assert [browser_of(one).get(address).status_code for one in (user, guest, stranger)] == [200, 404, 404]
-    session = session_of(user)
+    session = make_session(user)
     claim_attachments(user, session, [sent])
     SessionMember.objects.create(session=session, user=guest)
     assert [browser_of(one).get(address).status_code for one in (user, guest, stranger)] == [200, 200, 404]
@@ -73,7 +73,7 @@ def test_only_those_who_may_see_it_find_it(user, person, session_of, browser_of)
     assert browser_of(user).post(address).status_code == 405
 
 
-def test_what_cannot_be_kept_is_told(user, person, browser_of, monkeypatch):
+def test_what_cannot_be_kept_is_told(user, make_user, browser_of, monkeypatch):
     browser = browser_of(user)
     monkeypatch.setattr(attachments, "MAX_FILE_BYTES", 100)
     refused = [
@@ -83,7 +83,7 @@ def test_what_cannot_be_kept_is_told(user, person, browser_of, monkeypatch):
         (browser.post("/attachments/", {}), 400),
         (browser.post("/attachments/", b"{}", content_type="application/json"), 400),
         (upload(Client()), 401),
-        (upload(browser_of(person("Auditor"))), 403),
+        (upload(browser_of(make_user("Auditor"))), 403),
     ]
     for answer, status in refused:
         assert answer.status_code == status

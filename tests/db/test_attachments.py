@@ -55,8 +55,8 @@ def swept():
     return sweep_files()
 
 
-def test_bytes_are_kept_once_and_privately(user, person):
-    mine, theirs = kept(user), kept(person(), name="b.txt")
+def test_bytes_are_kept_once_and_privately(user, make_user):
+    mine, theirs = kept(user), kept(make_user(), name="b.txt")
     path = path_of(mine.sha256)
     assert mine.pk != theirs.pk
     assert path == path_of(theirs.sha256)
@@ -81,14 +81,14 @@ def test_too_much_and_nothing_are_refused_and_leave_no_trace(user):
     assert [file for file in attachments._directory().iterdir() if file.suffix == ".part"] == []
 
 
-def test_one_person_cannot_fill_the_disk_with_what_they_never_send(user, person, session_of, monkeypatch):
+def test_one_person_cannot_fill_the_disk_with_what_they_never_send(user, make_user, make_session, monkeypatch):
     monkeypatch.setattr(attachments, "MAX_UNSENT", 2)
     first = kept(user)
     kept(user, name="b.txt")
     with pytest.raises(TooManyAttachments, match="unsent files"):
         kept(user, name="c.txt")
-    kept(person())
-    claim_attachments(user, session_of(user), [str(first.pk)])
+    kept(make_user())
+    claim_attachments(user, make_session(user), [str(first.pk)])
     kept(user, name="c.txt")
 
 
@@ -107,8 +107,8 @@ def stored_bytes() -> list[str]:
     return sorted(file.name for file in attachments._directory().rglob("*") if file.is_file())
 
 
-def test_a_message_takes_what_was_uploaded_for_it(user, session_of):
-    session, other = session_of(user), session_of(user)
+def test_a_message_takes_what_was_uploaded_for_it(user, make_session):
+    session, other = make_session(user), make_session(user)
     attachment = kept(user)
     (block,) = claim_attachments(user, session, [str(attachment.pk)])
     assert block["attachmentId"] == str(attachment.pk)
@@ -119,17 +119,17 @@ def test_a_message_takes_what_was_uploaded_for_it(user, session_of):
     assert claim_attachments(user, other, [str(attachment.pk)]) == [copy]
 
 
-def test_nobody_elses_file_can_be_taken_or_seen(user, person, session_of):
-    attachment = kept(person())
+def test_nobody_elses_file_can_be_taken_or_seen(user, make_user, make_session):
+    attachment = kept(make_user())
     for ids in ([str(attachment.pk)], ["nonsense"], ["00000000-0000-0000-0000-000000000000"]):
         with pytest.raises(NotFound):
-            claim_attachments(user, session_of(user), ids)
+            claim_attachments(user, make_session(user), ids)
     with pytest.raises(InvalidRequest, match="at most 10"):
-        claim_attachments(user, session_of(user), [str(n) for n in range(11)])
+        claim_attachments(user, make_session(user), [str(n) for n in range(11)])
 
 
-def test_who_sees_the_session_sees_what_was_sent_in_it(user, person, session_of):
-    guest, session, attachment = person(), session_of(user), kept(user)
+def test_who_sees_the_session_sees_what_was_sent_in_it(user, make_user, make_session):
+    guest, session, attachment = make_user(), make_session(user), kept(user)
     SessionMember.objects.create(session=session, user=guest)
     with pytest.raises(NotFound):
         list_visible(guest, [str(attachment.pk)])
@@ -140,8 +140,8 @@ def test_who_sees_the_session_sees_what_was_sent_in_it(user, person, session_of)
         list_visible(guest, [str(attachment.pk)])
 
 
-def test_the_same_request_is_known_by_what_is_attached(user, session_of):
-    session = session_of(user)
+def test_the_same_request_is_known_by_what_is_attached(user, make_session):
+    session = make_session(user)
 
     def accept(*files, prompt="look"):
         options = {"attachments": claim_attachments(user, session, [str(file.pk) for file in files])}
@@ -154,8 +154,8 @@ def test_the_same_request_is_known_by_what_is_attached(user, session_of):
             accept(*files)
 
 
-def test_a_session_without_words_is_called_after_its_file(user, session_of):
-    session = session_of(user)
+def test_a_session_without_words_is_called_after_its_file(user, make_session):
+    session = make_session(user)
     options = {"attachments": claim_attachments(user, session, [str(kept(user, name="Plan.pdf").pk)])}
     accept_run(user=user, session=session, run_id="k", prompt="", options=options)
     session.refresh_from_db()
@@ -164,9 +164,9 @@ def test_a_session_without_words_is_called_after_its_file(user, session_of):
     assert "sha256" not in build_prompt_content("x", options)[1]
 
 
-def test_what_was_never_sent_goes_after_a_day_and_nothing_else(user, session_of):
+def test_what_was_never_sent_goes_after_a_day_and_nothing_else(user, make_session):
     sent, unsent, fresh = kept(user, b"sent"), kept(user, b"unsent"), kept(user, b"fresh")
-    claim_attachments(user, session_of(user), [str(sent.pk)])
+    claim_attachments(user, make_session(user), [str(sent.pk)])
     age(sent)
     age(unsent)
     assert swept() == 1
@@ -175,9 +175,9 @@ def test_what_was_never_sent_goes_after_a_day_and_nothing_else(user, session_of)
     assert swept() == 0
 
 
-def test_bytes_that_somebody_still_needs_survive_the_sweep(user, person, session_of):
-    unsent, sent = kept(user, b"shared"), kept(person(), b"shared")
-    claim_attachments(sent.owner, session_of(sent.owner), [str(sent.pk)])
+def test_bytes_that_somebody_still_needs_survive_the_sweep(user, make_user, make_session):
+    unsent, sent = kept(user, b"shared"), kept(make_user(), b"shared")
+    claim_attachments(sent.owner, make_session(sent.owner), [str(sent.pk)])
     age(unsent)
     assert swept() == 0
     assert path_of(sent.sha256).exists()
@@ -226,8 +226,8 @@ def test_a_copy_in_the_workspace_replaces_nothing_and_follows_no_link(user, tmp_
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_fork_has_files_of_its_own(user, person, session_of):
-    friend, session = person(), session_of(user)
+def test_a_fork_has_files_of_its_own(user, make_user, make_session):
+    friend, session = make_user(), make_session(user)
     blocks = claim_attachments(user, session, [str(kept(user).pk)])
     stranger = {"type": "file", "attachmentId": "not one of ours", "name": "x", "mimeType": "text/plain", "size": 1}
     entry = NewEntry("message", "user", [*blocks, stranger], "", "m1")

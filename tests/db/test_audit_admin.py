@@ -16,7 +16,7 @@ from clawsite.infra.audit import chain as audit_chain
 from clawsite.infra.audit import export as audit_export
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.models import AuditEntry, AuditSeal
-from tests import audit_room
+from tests.harness import audit as audit_room
 
 LIST = "/admin/infra/auditentry/"
 EXPORT = f"{LIST}export/"
@@ -27,7 +27,7 @@ MOST_QUERIES = 24
 def surroundings(database, settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    audit_room.empty()
+    audit_room.clear_log()
 
 
 def test_it_is_a_log_in_menu_and_headings_and_its_rows_are_entries(staff):
@@ -42,9 +42,9 @@ def test_it_is_a_log_in_menu_and_headings_and_its_rows_are_entries(staff):
 
 
 @pytest.fixture
-def staff(person):
+def staff(make_user):
     def make(*groups: str, name: str = "", client: type[Client] = Client):
-        user = person(*groups, name=name)
+        user = make_user(*groups, name=name)
         user.is_staff = True
         user.save()
         made = client()
@@ -184,10 +184,10 @@ def test_fifty_entries_cost_no_more_queries_than_five(auditor):
     assert counted[0] == counted[1] <= MOST_QUERIES
 
 
-def test_a_session_and_a_run_lead_to_their_part_of_the_log(auditor, session_of, user):
+def test_a_session_and_a_run_lead_to_their_part_of_the_log(auditor, make_session, user):
     from sessions_app.runs import lifecycle
 
-    session = session_of(user)
+    session = make_session(user)
     run = lifecycle.accept_run(user=user, session=session, run_id="r", prompt="hello")
     audit_log.record("call.allowed", session=session.pk, run=run.pk)
     said = auditor.get(f"/admin/sessions_app/session/{session.pk}/change/", secure=True).content.decode()

@@ -14,15 +14,15 @@ from clawsite.infra.audit.chain import GENESIS, hash_link
 from clawsite.infra.audit.triggers import HEAD_TABLE, SEAL_TABLE
 from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
-from tests import audit_room
-from tests.audit_room import insert
+from tests.harness import audit as audit_room
+from tests.harness.audit import insert_entry
 
 pytestmark = pytest.mark.dialect
 
 
 @pytest.fixture(autouse=True)
 def empty_log(database):
-    audit_room.empty()
+    audit_room.clear_log()
 
 
 def record(count: int) -> None:
@@ -148,7 +148,7 @@ def base() -> int:
     """The highest id there ever was, after which ids can be chosen: as if each entry were committed when it is inserted."""
     record(1)
     highest = AuditEntry.objects.get().pk
-    audit_room.empty()
+    audit_room.clear_log()
     audit_room.tamper(f"UPDATE {HEAD_TABLE} SET newest = %s", [highest])
     return highest
 
@@ -158,12 +158,12 @@ def gaps_after(base: int) -> list[tuple[int, int]]:
 
 
 def test_ids_that_were_jumped_over_are_waited_for(base):
-    insert(base + 5)
-    insert(base + 9)
+    insert_entry(base + 5)
+    insert_entry(base + 9)
     audit_chain.seal_entries()
     assert gaps_after(base) == [(1, 4), (6, 8)]
     for away in (2, 6, 8, 10):
-        insert(base + away)
+        insert_entry(base + away)
         assert audit_chain.has_unsealed()
     assert verify().findings == []
     audit_chain.seal_entries()
@@ -174,24 +174,24 @@ def test_ids_that_were_jumped_over_are_waited_for(base):
 
 
 def test_ids_are_waited_for_ten_minutes_and_no_longer(base, monkeypatch):
-    insert(base + 3)
+    insert_entry(base + 3)
     audit_chain.seal_entries()
     later = clock.now() + timedelta(minutes=11)
     with monkeypatch.context() as patched:
         patched.setattr(clock, "now", lambda: later)
-        insert(base + 1)
-        insert(base + 4)
+        insert_entry(base + 1)
+        insert_entry(base + 4)
         audit_chain.seal_entries()  # nobody had looked meanwhile, so what is there is taken first
     assert AuditSeal.objects.count() == 3
     assert gaps_after(base) == []
-    insert(base + 2)
+    insert_entry(base + 2)
     assert audit_chain.seal_entries() == 0
     assert [(each.kind, each.entry) for each in verify().findings] == [("inserted", base + 2)]
 
 
 def test_with_a_backlog_nothing_is_given_up(base, monkeypatch):
     for away in (3, 4, 5):
-        insert(base + away)
+        insert_entry(base + away)
     audit_chain.seal_entries(1)
     later = clock.now() + timedelta(minutes=11)
     monkeypatch.setattr(clock, "now", lambda: later)

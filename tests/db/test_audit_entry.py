@@ -52,8 +52,8 @@ def test_once_in_the_group_they_read_it_and_that_is_recorded(first):
     assert AuditEntry.objects.filter(action="audit.read", actor_name="ada").exists()
 
 
-def test_for_others_there_is_no_such_page(person):
-    assert browser(person("User", "Approver")).get("/audit/").status_code == 404
+def test_for_others_there_is_no_such_page(make_user):
+    assert browser(make_user("User", "Approver")).get("/audit/").status_code == 404
     assert Client().get("/audit/").status_code == 302
-    auditor = person("Auditor")  # without staff status the admin is closed
+    auditor = make_user("Auditor")  # without staff status the admin is closed
     assert "needs staff status" in browser(auditor).get("/audit/").content.decode()

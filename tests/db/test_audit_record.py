@@ -18,7 +18,7 @@ from clawsite.infra.audit.actor import SYSTEM, Actor
 from clawsite.infra.audit.triggers import ENTRY_TABLE, HEAD_TABLE, SEAL_TABLE
 from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AppendOnly, AuditEntry, AuditSeal
-from tests import audit_room
+from tests.harness import audit as audit_room
 from tools_app.exec.gate.shell.line import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.dialect
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.dialect
 
 @pytest.fixture(autouse=True)
 def empty_log(database):
-    audit_room.empty()
+    audit_room.clear_log()
 
 
 def test_an_entry_has_every_field():
@@ -248,19 +248,19 @@ def test_the_database_refuses_every_change():
     before = (list(AuditEntry.objects.values()), list(AuditSeal.objects.values()))
     for change in [*CHANGES, *ONLY[connection.vendor]]:
         with pytest.raises(DatabaseError, match=audit_triggers.ERROR_MESSAGE):
-            audit_room.run(change)
+            audit_room.execute(change)
     assert (list(AuditEntry.objects.values()), list(AuditSeal.objects.values())) == before
     if connection.vendor == "postgresql":  # a session that says it is a replica has no ordinary triggers
         with pytest.raises(DatabaseError, match=audit_triggers.ERROR_MESSAGE), transaction.atomic():
-            audit_room.run("SET LOCAL session_replication_role = replica")
-            audit_room.run(f"DELETE FROM {ENTRY_TABLE}")
+            audit_room.execute("SET LOCAL session_replication_role = replica")
+            audit_room.execute(f"DELETE FROM {ENTRY_TABLE}")
 
 
 def test_guards_that_were_taken_away_are_missed_and_put_back():
     assert audit_triggers.find_missing_triggers() == []
-    with audit_room.unguarded():
+    with audit_room.triggers_disabled():
         assert len(audit_triggers.find_missing_triggers()) >= 8
-        audit_room.run(f"DELETE FROM {ENTRY_TABLE}")  # without them nothing refuses, so it is they who do
+        audit_room.execute(f"DELETE FROM {ENTRY_TABLE}")  # without them nothing refuses, so it is they who do
     assert audit_triggers.find_missing_triggers() == []
 
 

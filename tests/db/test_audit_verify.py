@@ -19,8 +19,8 @@ from clawsite.infra.audit.chain import GENESIS, hash_link
 from clawsite.infra.audit.triggers import ENTRY_TABLE, HEAD_TABLE, SEAL_TABLE
 from clawsite.infra.audit.verify import TEXT_COLUMNS, verify
 from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
-from tests import audit_room
-from tests.audit_room import insert, tamper
+from tests.harness import audit as audit_room
+from tests.harness.audit import insert_entry, tamper
 
 pytestmark = pytest.mark.dialect
 
@@ -30,7 +30,7 @@ SEALED = 10
 @pytest.fixture(autouse=True)
 def ids(database) -> list[int]:
     """A log of ten sealed entries; -> their ids, in the order of the chain."""
-    audit_room.empty()
+    audit_room.clear_log()
     audit_log.record_all(
         audit_log.NewAuditEntry("call.allowed", subject=("tool", f"t{n}"), run=n, details={"n": n}) for n in range(SEALED)
     )
@@ -96,21 +96,21 @@ def test_a_deleted_seal_alone_is_found(ids):
 
 
 def test_two_seals_that_changed_places_are_found(ids):
-    with audit_room.unguarded():
+    with audit_room.triggers_disabled():
         for before, after in ((4, -4), (5, 4), (-4, 5)):
-            audit_room.run(f"UPDATE {SEAL_TABLE} SET position = %s WHERE position = %s", [after, before])
+            audit_room.execute(f"UPDATE {SEAL_TABLE} SET position = %s WHERE position = %s", [after, before])
     assert found() == [("reordered", 4, ids[4]), ("reordered", 5, ids[3])]
     assert verify().findings[0].words == "the seal at position 4 belongs at 5"
 
 
 def test_two_entries_that_exchanged_their_content_are_found(ids):
     columns = ", ".join(audit_log.COLUMNS)
-    with audit_room.unguarded():
-        audit_room.run(f"CREATE TEMPORARY TABLE kept AS SELECT * FROM {ENTRY_TABLE} WHERE id IN (%s, %s)", ids[3:5])
+    with audit_room.triggers_disabled():
+        audit_room.execute(f"CREATE TEMPORARY TABLE kept AS SELECT * FROM {ENTRY_TABLE} WHERE id IN (%s, %s)", ids[3:5])
         for here, there in (ids[3:5], ids[4:2:-1]):
             of_other = f"SELECT {columns} FROM kept WHERE id = %s"
-            audit_room.run(f"UPDATE {ENTRY_TABLE} SET ({columns}) = ({of_other}) WHERE id = %s", [there, here])
-        audit_room.run("DROP TABLE kept")
+            audit_room.execute(f"UPDATE {ENTRY_TABLE} SET ({columns}) = ({of_other}) WHERE id = %s", [there, here])
+        audit_room.execute("DROP TABLE kept")
     assert found() == [("reordered", 4, ids[3]), ("reordered", 5, ids[4])]
 
 
@@ -122,7 +122,7 @@ def settle(ids) -> None:
 
 def test_an_entry_slipped_in_among_old_ones_is_found_and_never_sealed(ids):
     settle(ids)
-    insert(ids[0] - 1)
+    insert_entry(ids[0] - 1)
     assert audit_chain.seal_entries() == 0
     assert found() == [("inserted", None, ids[0] - 1)]
 
@@ -130,12 +130,12 @@ def test_an_entry_slipped_in_among_old_ones_is_found_and_never_sealed(ids):
 def test_an_entry_in_the_place_of_a_deleted_one_is_found(ids):
     settle(ids)
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[2]])
-    insert(ids[2])
+    insert_entry(ids[2])
     assert found() == [("changed", 3, ids[2])]
 
 
 def test_an_entry_with_a_digest_that_is_not_its_own_is_found_before_and_after_sealing(ids):
-    insert(None, digest="f" * 64)
+    insert_entry(None, digest="f" * 64)
     assert [each.kind for each in verify().findings] == ["changed"]
     audit_chain.seal_entries()
     assert [(each.kind, each.position) for each in verify().findings] == [("changed", SEALED + 1)]
@@ -143,12 +143,12 @@ def test_an_entry_with_a_digest_that_is_not_its_own_is_found_before_and_after_se
 
 def test_a_seal_slipped_in_at_the_end_is_found(ids):
     last = AuditSeal.objects.get(position=SEALED)
-    insert(None)
+    insert_entry(None)
     entry = AuditEntry.objects.order_by("pk").last()
     forged = hash_link(last.hash, SEALED + 1, entry.pk, entry.digest)
     moment = connection.ops.adapt_datetimefield_value(clock.now())
     values = [SEALED + 1, entry.pk, entry.digest, last.hash, forged, moment]
-    audit_room.run(
+    audit_room.execute(
         f"INSERT INTO {SEAL_TABLE} (position, entry_id, digest, previous, hash, sealed_at) VALUES (%s,%s,%s,%s,%s,%s)", values
     )
     assert found() == [("inserted", SEALED + 1, entry.pk)]
@@ -183,16 +183,16 @@ def test_a_chain_that_was_written_anew_is_found_by_an_anchor_only(ids, tmp_path)
     forged = audit_log.compute_digest(
         entry.at, ["call.refused", *(getattr(entry, name) for name in TEXT_COLUMNS[1:])], entry.details
     )
-    with audit_room.unguarded():
-        audit_room.run(f"UPDATE {ENTRY_TABLE} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
+    with audit_room.triggers_disabled():
+        audit_room.execute(f"UPDATE {ENTRY_TABLE} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
         previous = GENESIS
         for seal in AuditSeal.objects.order_by("position"):
             digest = forged if seal.entry_id == ids[4] else seal.digest
             made = hash_link(previous, seal.position, seal.entry_id, digest)
             values = [digest, previous, made, seal.position]
-            audit_room.run(f"UPDATE {SEAL_TABLE} SET digest = %s, previous = %s, hash = %s WHERE position = %s", values)
+            audit_room.execute(f"UPDATE {SEAL_TABLE} SET digest = %s, previous = %s, hash = %s WHERE position = %s", values)
             previous = made
-        audit_room.run(f"UPDATE {HEAD_TABLE} SET hash = %s", [previous])
+        audit_room.execute(f"UPDATE {HEAD_TABLE} SET hash = %s", [previous])
     assert found() == []
     findings = verify(audit_anchor.read_anchors(file)).findings
     assert [(each.kind, each.position) for each in findings] == [("rewritten", SEALED)]
@@ -296,7 +296,7 @@ def test_a_line_that_was_cut_off_by_a_crash_does_not_spoil_the_next(ids, tmp_pat
 
 
 def test_an_empty_log_has_nothing_to_anchor(tmp_path):
-    audit_room.empty()
+    audit_room.clear_log()
     assert audit_anchor.append_anchor(tmp_path / "anchors.jsonl") is None
 
 
@@ -356,7 +356,7 @@ def test_doctor_looks_at_the_end_of_the_log(ids, settings, tmp_path, monkeypatch
     assert checks_stored.check_audit(settings).level == "warn"  # it is not there
     audit_anchor.append_anchor(tmp_path / "anchors.jsonl")
     assert "1 anchors match" in checks_stored.check_audit(settings).text
-    with audit_room.unguarded():
+    with audit_room.triggers_disabled():
         assert "no longer protects" in checks_stored.check_audit(settings).text
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[5]])
     gone = checks_stored.check_audit(settings)

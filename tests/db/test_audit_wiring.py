@@ -14,7 +14,7 @@ from clawsite.accounts.models import FailedSignIns, User
 from clawsite.accounts.sign_in import browsers, first_admin
 from clawsite.cli.command import run_command
 from clawsite.infra.models import AuditEntry
-from tests.conftest import PASSWORD
+from tests.harness.users import PASSWORD
 from tools_app.models import McpServer, Plugin
 from tools_app.policy_store import policies, policy_tests, source_changes
 
@@ -40,9 +40,9 @@ def since(database) -> Since:
 
 
 @pytest.fixture
-def staff(person, since):
+def staff(make_user, since):
     def make(*names: str, name: str) -> Client:
-        user = person(*names, name=name)
+        user = make_user(*names, name=name)
         user.is_staff = True
         user.save()
         client = Client()
@@ -61,8 +61,8 @@ def sign_in(client: Client, name: str, password: str) -> int:
     return client.post("/sign-in/", {"username": name, "password": password}, HTTP_USER_AGENT="Firefox", secure=True).status_code
 
 
-def test_signing_in_and_out_is_recorded_with_the_address(person, since):
-    ada, client = person(name="ada"), Client()
+def test_signing_in_and_out_is_recorded_with_the_address(make_user, since):
+    ada, client = make_user(name="ada"), Client()
     since()
     assert sign_in(client, "ada", PASSWORD) == 302
     (entry,) = since()
@@ -73,8 +73,8 @@ def test_signing_in_and_out_is_recorded_with_the_address(person, since):
     assert [of(entry) for entry in since()] == [("sign_in.out", "person", "ada")]
 
 
-def test_a_failed_sign_in_names_the_account_and_never_what_was_typed_otherwise(person, since):
-    ada, client = person(name="ada"), Client()
+def test_a_failed_sign_in_names_the_account_and_never_what_was_typed_otherwise(make_user, since):
+    ada, client = make_user(name="ada"), Client()
     since()
     assert sign_in(client, "ada", "not-her-password") == 400
     assert sign_in(client, "correct-horse-typed-into-the-wrong-field", "ada") == 400
@@ -89,16 +89,16 @@ def test_a_failed_sign_in_names_the_account_and_never_what_was_typed_otherwise(p
     assert "correct-horse" not in stored
 
 
-def test_a_failure_costs_few_queries(person, since):
-    person(name="ada")
+def test_a_failure_costs_few_queries(make_user, since):
+    make_user(name="ada")
     with CaptureQueriesContext(connection) as queries:
         authenticate(None, username="ada", password="wrong")
     assert len(queries) <= 3
     assert len(since("sign_in.failed")) == 1
 
 
-def test_signing_out_elsewhere_is_recorded(person, since):
-    ada = person(name="ada")
+def test_signing_out_elsewhere_is_recorded(make_user, since):
+    ada = make_user(name="ada")
     for _ in range(2):
         sign_in(Client(), "ada", PASSWORD)
     since()
@@ -107,8 +107,8 @@ def test_signing_out_elsewhere_is_recorded(person, since):
     assert (entry.action, entry.subject_id, entry.details["browsers"]) == ("sign_in.out", str(ada.pk), 1)
 
 
-def test_a_token_is_recorded_without_its_secret(person, since):
-    ada = person(name="ada")
+def test_a_token_is_recorded_without_its_secret(make_user, since):
+    ada = make_user(name="ada")
     since()
     token, secret = tokens.issue_token(ada, "laptop", ["operator.read"])
     tokens.revoke_token(token)
@@ -123,8 +123,8 @@ def test_a_token_is_recorded_without_its_secret(person, since):
     assert token.digest not in stored
 
 
-def test_a_token_that_is_deleted_is_recorded_once(person, since):
-    ada = person(name="ada")
+def test_a_token_that_is_deleted_is_recorded_once(make_user, since):
+    ada = make_user(name="ada")
     gone, _secret = tokens.issue_token(ada, "laptop", [])
     revoked, _secret = tokens.issue_token(ada, "phone", [])
     tokens.revoke_token(revoked)
@@ -162,8 +162,8 @@ def test_the_life_of_an_account_is_recorded(since):
     assert "pbkdf2" not in stored and "md5$" not in stored
 
 
-def test_rights_given_and_taken_are_recorded_from_both_sides(person, since):
-    ada, custom = person(name="ada"), Group.objects.create(name="Reviewers")
+def test_rights_given_and_taken_are_recorded_from_both_sides(make_user, since):
+    ada, custom = make_user(name="ada"), Group.objects.create(name="Reviewers")
     approve = Permission.objects.get(codename="approve_commands")
     since()
     told = []
@@ -194,8 +194,8 @@ def test_rights_given_and_taken_are_recorded_from_both_sides(person, since):
     ]
 
 
-def test_a_change_that_is_rolled_back_leaves_no_entry(person, since):
-    ada = person(name="ada")
+def test_a_change_that_is_rolled_back_leaves_no_entry(make_user, since):
+    ada = make_user(name="ada")
     since()
     with transaction.atomic():
         ada.groups.clear()
@@ -263,8 +263,8 @@ def test_deleting_many_is_recorded_one_by_one_or_not_at_all(staff, since, monkey
     assert FailedSignIns.objects.get() == rows[2]
 
 
-def test_an_action_on_what_is_no_setting_has_a_word_of_its_own(staff, since, session_of, user):
-    client, session = staff("Operator", name="olga"), session_of(user)
+def test_an_action_on_what_is_no_setting_has_a_word_of_its_own(staff, since, make_session, user):
+    client, session = staff("Operator", name="olga"), make_session(user)
     since()
     chosen = {"action": "delete_sessions", "_selected_action": str(session.pk), "confirmed": "yes"}
     client.post("/admin/sessions_app/session/", chosen, secure=True)
@@ -273,8 +273,8 @@ def test_an_action_on_what_is_no_setting_has_a_word_of_its_own(staff, since, ses
     assert entry.details == {"change": "changed", "fields": ["deleted_at"]}
 
 
-def test_a_version_of_the_policy_is_recorded_with_its_author(fresh_policy, person, since):
-    olga = person("Operator", name="olga")
+def test_a_version_of_the_policy_is_recorded_with_its_author(fresh_policy, make_user, since):
+    olga = make_user("Operator", name="olga")
     since()
     policies.save_policy(scope="agent", subject="main", profile="minimal", changed_by=olga)
     (entry,) = since()
@@ -324,10 +324,10 @@ def test_a_plugin_that_is_switched_is_recorded(echo, since):
     assert [(each.subject_kind, each.details) for each in since()] == [("plugin", {"name": "echo", "change": "disabled"})]
 
 
-def test_a_command_on_the_host_is_named(person, since, capsys):
+def test_a_command_on_the_host_is_named(make_user, since, capsys):
     from clawsite.cli.commands import token
 
-    person(name="ada")
+    make_user(name="ada")
     since()
     run_command(token, "token", ["create", "--user", "ada", "--name", "laptop"])
     (entry,) = since()
@@ -350,8 +350,8 @@ def test_the_first_administrator_is_recorded(since):
     ]
 
 
-def test_a_changed_profile_is_recorded(person, since):
-    ada, client = person(name="ada"), Client()
+def test_a_changed_profile_is_recorded(make_user, since):
+    ada, client = make_user(name="ada"), Client()
     client.force_login(ada)
     since()
     client.post("/account/profile/", {"display_name": "Ada L.", "email": ""}, secure=True)

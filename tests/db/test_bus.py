@@ -30,7 +30,7 @@ async def test_what_one_process_publishes_reaches_its_own_and_another(bus_messag
         await other.stop()
 
 
-async def test_a_message_is_published_only_after_the_commit(bus_messages, user, session_of, eventually):
+async def test_a_message_is_published_only_after_the_commit(bus_messages, user, make_session, eventually):
     from django.db import transaction
 
     from sessions_app.events import announce

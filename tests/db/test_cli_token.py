@@ -16,8 +16,8 @@ def claw_token(*arguments: str) -> int:
     return token.run(parser.parse_args(arguments))
 
 
-def test_token_is_printed_once_and_works_until_revoked(person, capsys):
-    ada = person(name="ada")
+def test_token_is_printed_once_and_works_until_revoked(make_user, capsys):
+    ada = make_user(name="ada")
     claw_token("create", "--user", "ada", "--name", "laptop", "--scope", "operator.read")
     secret = capsys.readouterr().out.splitlines()[0]
     principal = find_principal(secret)
@@ -40,7 +40,7 @@ def test_token_is_printed_once_and_works_until_revoked(person, capsys):
         ("revoke", "--user", "ada", "ffffffff"),
     ],
 )
-def test_invalid_token_commands_fail_with_a_message(person, arguments):
-    person(name="ada")
+def test_invalid_token_commands_fail_with_a_message(make_user, arguments):
+    make_user(name="ada")
     with pytest.raises(CommandFailed):
         claw_token(*arguments)

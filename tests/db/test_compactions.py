@@ -46,8 +46,8 @@ def compacted(user, session, text: str, through: str, **options: object) -> Run:
 
 
 @pytest.fixture
-def talk(user, session_of):
-    session = session_of(user, "agent:main:talk")
+def talk(user, make_session):
+    session = make_session(user, "agent:main:talk")
     for prompt in ("one", "two", "three"):
         turn(user, session, prompt)
     compacted(user, session, "they counted", id_of(session, "to two"))
@@ -72,8 +72,8 @@ def test_a_summary_by_a_limited_run_takes_nobody_elses_past_away(user, talk):
     assert modelled(talk) == ["they counted", "three", "to three", "four", "to four"]
 
 
-def test_a_run_that_only_summarises_begins_with_no_message_and_names_no_session(user, session_of):
-    session = session_of(user)
+def test_a_run_that_only_summarises_begins_with_no_message_and_names_no_session(user, make_session):
+    session = make_session(user)
     inject_message(user, session, "a note", "")
     accepted = request_compaction(user, session, run_id="c1", words="the ship")
     (claimed,) = queue.claim_runs("w", 1).runs
@@ -163,8 +163,8 @@ def test_a_summary_inside_a_run_leaves_it_its_prompt_and_counts_its_answers(user
     assert past[0].meta[OWN_ANSWERS_KEY] == 2
 
 
-def test_a_summary_older_than_the_window_still_counts_while_it_is_in_it(user, session_of):
-    session = session_of(user)
+def test_a_summary_older_than_the_window_still_counts_while_it_is_in_it(user, make_session):
+    session = make_session(user)
     for n in range(MAX_HISTORY_ENTRIES // 2 - 1):
         turn(user, session, str(n))
     compacted(user, session, "they counted", id_of(session, "to 3"))

@@ -21,8 +21,8 @@ PASSWORD = "a long enough passphrase"
 
 
 @pytest.fixture
-def olga(person):
-    user = person("Operator", "User", name="olga")
+def olga(make_user):
+    user = make_user("Operator", "User", name="olga")
     user.is_staff = True
     user.set_password(PASSWORD)
     user.save()

@@ -15,7 +15,7 @@ from clawsite.gateway.devices.connecting import DeviceCandidate
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra.errors import Conflict
 from clawsite.infra.models import AuditEntry
-from tests.page_source import compact_html
+from tests.harness.page_source import compact_html
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
@@ -37,8 +37,8 @@ def browser_of(user: User) -> Client:
 
 
 @pytest.fixture
-def operator(person):
-    someone = person("Operator", name="olga")
+def operator(make_user):
+    someone = make_user("Operator", name="olga")
     someone.is_staff = True
     someone.save()
     return someone
@@ -105,8 +105,8 @@ def test_a_conflict_halfway_leaves_nothing_done(operator, user, monkeypatch, add
 
 
 @pytest.mark.parametrize("groups", [("Auditor",), ("User",)])
-def test_who_may_only_look_decides_nothing(person, user, groups):
-    someone = person(*groups)
+def test_who_may_only_look_decides_nothing(make_user, user, groups):
+    someone = make_user(*groups)
     someone.is_staff = True
     someone.save()
     request = asking(user)
@@ -118,12 +118,12 @@ def test_who_may_only_look_decides_nothing(person, user, groups):
     assert Device.objects.get().revoked_at is None
 
 
-def test_what_nodes_were_asked_is_shown_only_to_those_who_may_read_everything(operator, person, user):
+def test_what_nodes_were_asked_is_shown_only_to_those_who_may_read_everything(operator, make_user, user):
     device = Device.objects.create(owner=user, fingerprint="f", public_key="k", is_node=True)
     later = timezone.now() + timedelta(minutes=1)
     asked = {"params_json": "a private wish", "request_hash": "x", "timeout_ms": 1, "expires_at": later}
     row = device.invocations.create(owner=user, command="lights.on", idempotency_key="k", **asked)
-    auditor = person("Auditor")
+    auditor = make_user("Auditor")
     auditor.is_staff = True
     auditor.save()
     page = f"{INVOCATIONS}{row.pk}/change/"
@@ -134,9 +134,9 @@ def test_what_nodes_were_asked_is_shown_only_to_those_who_may_read_everything(op
 # The account page
 
 
-def test_ones_own_devices_are_listed_and_revoked(user, person):
+def test_ones_own_devices_are_listed_and_revoked(user, make_user):
     mine = Device.objects.create(owner=user, fingerprint="a" * 64, public_key="k", display_name="my laptop", is_operator=True)
-    theirs = Device.objects.create(owner=person(), fingerprint="b" * 64, public_key="k", display_name="not mine")
+    theirs = Device.objects.create(owner=make_user(), fingerprint="b" * 64, public_key="k", display_name="not mine")
     browser = browser_of(user)
     said = browser.get("/account/").content.decode()
     assert "my laptop" in said
@@ -164,12 +164,12 @@ def test_who_may_pair_devices_lets_them_in_on_the_page(user):
     assert "already approved" in late
 
 
-def test_who_may_not_pair_devices_neither_sees_nor_decides(user, person):
+def test_who_may_not_pair_devices_neither_sees_nor_decides(user, make_user):
     request = asking(name="kitchen")
     browser = browser_of(user)
     assert "kitchen" not in browser.get("/account/").content.decode()
     assert browser.post(f"/account/devices/requests/{request.pk}/approve/").status_code == 404
-    pairer = person(name="pia")
+    pairer = make_user(name="pia")
     pairer.user_permissions.add(Permission.objects.get(codename="pair_devices"))
     claimed = asking(user, name="of-user")
     assert browser_of(pairer).post(f"/account/devices/requests/{claimed.pk}/approve/").status_code == 404

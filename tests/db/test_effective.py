@@ -9,7 +9,7 @@ from clawsite.gateway.methods import tools as methods
 from clawsite.gateway.protocol import tools as protocol_tools
 from clawsite.infra import db
 from sessions_app.runs import lifecycle, queue
-from tests.policies import policy_restored
+from tests.harness.policies import restore_policy
 from tools_app.models import ExecRule, McpServer
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_store import policies, source_changes
@@ -24,7 +24,7 @@ NO_ENGINE = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_A
 
 @pytest.fixture
 def policy(database):
-    with policy_restored():
+    with restore_policy():
         yield policies
 
 
@@ -43,10 +43,10 @@ async def planned(user, session, **options):
     return await prepare_run(claimed)
 
 
-async def test_a_look_ahead_asks_what_the_run_asks_down_to_the_senders_names(user, session_of, policy, settings):
+async def test_a_look_ahead_asks_what_the_run_asks_down_to_the_senders_names(user, make_session, policy, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
     policy.save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["glob"])
-    session = session_of(user, "agent:main:telegram:group:-100")
+    session = make_session(user, "agent:main:telegram:group:-100")
     plan = await planned(user, session, sender={"id": "7", "username": "@Anna"})
     seen = (await db.read(find_effective_tools, user, session)).toolset
     assert seen.query == plan.toolset.query
@@ -57,23 +57,23 @@ async def test_a_look_ahead_asks_what_the_run_asks_down_to_the_senders_names(use
     assert "apply_patch" in seen.unavailable
 
 
-async def test_a_guest_is_asked_about_by_their_own_names(user, person, session_of, policy, settings):
+async def test_a_guest_is_asked_about_by_their_own_names(user, make_user, make_session, policy, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
     ExecRule.objects.create(scope="installation", sandbox_mode="off")  # whose own list would not let notes in
-    session = session_of(user, "agent:main:telegram:group:-100")
+    session = make_session(user, "agent:main:telegram:group:-100")
     await planned(user, session, sender={"username": "@Anna"})
-    theirs = (await db.read(find_effective_tools, person(), session)).toolset
+    theirs = (await db.read(find_effective_tools, make_user(), session)).toolset
     assert (theirs.query.sender.username, theirs.query.is_owner) == ("", False)
     assert theirs.unavailable["memory_search"] == "notes are read for the owner of the session only"
 
 
-async def test_a_call_by_hand_needs_no_key_of_the_model_and_a_message_does(user, session_of, model):
+async def test_a_call_by_hand_needs_no_key_of_the_model_and_a_message_does(user, make_session, model):
     from agents.llm.base import ProviderError
 
-    plan = await planned(user, session_of(user), invoke={"name": "read", "args": {}})
+    plan = await planned(user, make_session(user), invoke={"name": "read", "args": {}})
     assert (plan.model.display_name, plan.invoked_call.name) == ("openai/gpt-5", "read")
     assert "apply_patch" in plan.toolset.tools
-    await db.write(lambda: lifecycle.accept_run(user=user, session=session_of(user, "agent:main:b"), run_id="k2", prompt="hi"))
+    await db.write(lambda: lifecycle.accept_run(user=user, session=make_session(user, "agent:main:b"), run_id="k2", prompt="hi"))
     (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
     with pytest.raises(ProviderError, match="set OPENAI_API_KEY"):
         await prepare_run(claimed)
@@ -87,9 +87,9 @@ async def test_a_call_by_hand_needs_no_key_of_the_model_and_a_message_does(user,
         ("gpt-5", "openai", "gpt-5"),
     ],
 )
-def test_tools_and_rules_go_with_a_model_that_has_no_key(user, session_of, model, settings, wanted, provider, name):
+def test_tools_and_rules_go_with_a_model_that_has_no_key(user, make_session, model, settings, wanted, provider, name):
     settings.DEFAULT_MODEL = wanted
-    query = find_effective_tools(user, session_of(user)).toolset.query
+    query = find_effective_tools(user, make_session(user)).toolset.query
     assert (query.provider, query.model) == (provider, name)
 
 
@@ -128,22 +128,22 @@ def test_supposing_a_run_makes_nothing(model, policy, settings, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_rule_that_is_ignored_is_a_notice(user, session_of, policy, echo):
+async def test_a_rule_that_is_ignored_is_a_notice(user, make_session, policy, echo):
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo"])
-    seen = await db.read(find_effective_tools, user, session_of(user))
+    seen = await db.read(find_effective_tools, user, make_session(user))
     told = "layer agent, row agent:main: allow list ignored, as it names only plugins; use also allow to add plugins"
     assert [notice["message"] for notice in protocol_tools._build_notices(seen)] == [told]
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo", "read"])
-    assert protocol_tools._build_notices(await db.read(find_effective_tools, user, session_of(user))) == []
+    assert protocol_tools._build_notices(await db.read(find_effective_tools, user, make_session(user))) == []
 
 
-async def test_tools_of_mcp_servers_are_told_with_their_server_and_their_name_there(user, session_of, policy):
+async def test_tools_of_mcp_servers_are_told_with_their_server_and_their_name_there(user, make_session, policy):
     schema = {"type": "object", "properties": {}}
     tools = [{"name": "Get-Map", "title": "Map", "description": "A map", "inputSchema": schema, "annotations": {}}]
     row = source_changes.save_server(McpServer(name="my-weather", command="true", enabled=True))
     servers.record_status("my-weather", row.revision, "ready", listing=ToolListing(tools, []))
     policy.save_policy(scope="agent", subject="main", profile="full", also_allow=["group:plugins"])
-    answer = methods.build_effective_answer(await db.read(find_effective_tools, user, session_of(user)))
+    answer = methods.build_effective_answer(await db.read(find_effective_tools, user, make_session(user)))
     (group,) = [group for group in answer["groups"] if group["source"] == "mcp"]
     (tool,) = group["tools"]
     assert (group["id"], group["label"], tool["source"]) == ("mcp", "MCP", "mcp")
@@ -163,7 +163,7 @@ async def test_the_catalogue_is_told_with_plugins_or_without(echo):
     assert (brought["id"], brought["pluginId"]) == ("echo", "echo")
 
 
-async def test_the_profile_told_is_the_one_that_applies_also_where_nobody_chose_one(user, session_of, policy):
+async def test_the_profile_told_is_the_one_that_applies_also_where_nobody_chose_one(user, make_session, policy):
     policy.delete_policy(scope="global")
     policy.delete_policy(scope="agent", subject="main")
-    assert protocol_tools._find_profile(await db.read(find_effective_tools, user, session_of(user))) == "minimal"
+    assert protocol_tools._find_profile(await db.read(find_effective_tools, user, make_session(user))) == "minimal"

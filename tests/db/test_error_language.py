@@ -11,7 +11,7 @@ from clawsite.accounts.tokens import issue_token
 from clawsite.infra import db
 from clawsite.infra.errors import NotFound
 from sessions_app.sessions.service import find_session
-from tests.in_process import Desk, gateway
+from tests.harness.protocol import InProcessClient, running_gateway
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -19,9 +19,9 @@ ENGLISH, CHINESE = "Agent not found: nobody", "智能体不存在：nobody"
 
 
 @pytest.mark.parametrize(("accepted", "message"), [("zh-CN,zh;q=0.9", CHINESE), ("en", ENGLISH), ("fr", ENGLISH)])
-def test_a_page_shows_errors_in_its_language(person, accepted, message):
+def test_a_page_shows_errors_in_its_language(make_user, accepted, message):
     client = Client(headers={"Accept-Language": accepted})
-    client.force_login(person("Operator"))
+    client.force_login(make_user("Operator"))
     response = client.post(reverse("stop"), {"scope": "agent", "subject": "nobody", "reason": "test"})
     assert [str(each) for each in get_messages(response.wsgi_request)] == [message]
 
@@ -41,8 +41,8 @@ async def test_a_client_gets_errors_in_the_language_it_names(user, locale, missi
     """Both from a thread that reads and from the thread that writes. The account's own language is for pages."""
     await db.write(lambda: User.objects.filter(pk=user.pk).update(language="zh-hans"))
     token = issue_token(user, "t", sorted(scopes_of(user)))[1]
-    async with gateway():
-        desk = await Desk.open(token, **({"locale": locale} if locale else {}))
+    async with running_gateway():
+        desk = await InProcessClient.open(token, **({"locale": locale} if locale else {}))
         assert (await desk.request("sessions.create", {"key": "main"}))["ok"]
         answers = [await desk.request("runs.get", {"runId": "none"})]
         answers.append(await desk.request("sessions.delete", {"key": "main"}))

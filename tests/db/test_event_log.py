@@ -112,8 +112,8 @@ async def test_a_worker_notices_a_restore_while_it_runs(settings):
     assert epoch.read_note(settings.HOME).epoch == epoch.current_epoch()
 
 
-def test_a_cursor_of_another_epoch_is_not_continued(user, session_of):
-    session = session_of(user)
+def test_a_cursor_of_another_epoch_is_not_continued(user, make_session):
+    session = make_session(user)
     ran(user, session, "k1")
     before = epoch.epoch_of_session(session)
     assert _resolve_position(session, LogPosition(2, before)) == (before, 2)
@@ -123,8 +123,8 @@ def test_a_cursor_of_another_epoch_is_not_continued(user, session_of):
     assert _resolve_position(session, LogPosition(2, None)) == (told, 2)  # who does not say is not asked
 
 
-def test_a_session_made_again_under_its_key_does_not_continue_the_deleted_one(user, session_of):
-    first = session_of(user)
+def test_a_session_made_again_under_its_key_does_not_continue_the_deleted_one(user, make_session):
+    first = make_session(user)
     ran(user, first, "k1")
     seen = max(kept(first))
     session_service.delete_session(user, first)
@@ -135,8 +135,8 @@ def test_a_session_made_again_under_its_key_does_not_continue_the_deleted_one(us
     assert _resolve_position(again, LogPosition(0, epoch.current_epoch())) == (epoch.epoch_of_session(again), 0)
 
 
-async def test_events_of_runs_that_ended_long_ago_go_and_everything_else_stays(user, session_of):
-    session, other = session_of(user), session_of(user)
+async def test_events_of_runs_that_ended_long_ago_go_and_everything_else_stays(user, make_session):
+    session, other = make_session(user), make_session(user)
     old = ran(user, session, "k1", ended=LONG_AGO)
     ran(user, session, "k2")
     ran(user, other, "k3")
@@ -148,8 +148,8 @@ async def test_events_of_runs_that_ended_long_ago_go_and_everything_else_stays(u
     assert selectors.read_run_state(user, "k1").ended
 
 
-async def test_events_without_a_run_go_at_the_same_age(user, session_of):
-    session = session_of(user)
+async def test_events_without_a_run_go_at_the_same_age(user, make_session):
+    session = make_session(user)
     for text in ("old", "older", "new"):
         session_service.inject_message(user, session, text)
     Event.objects.filter(session=session, cursor__lte=2).update(ts=clock.to_ms(clock.now() - LONG_AGO))
@@ -157,9 +157,9 @@ async def test_events_without_a_run_go_at_the_same_age(user, session_of):
     assert kept(session) == [3]
 
 
-async def test_what_is_kept_has_no_hole(user, session_of):
+async def test_what_is_kept_has_no_hole(user, make_session):
     """A run that waits for months was accepted before another one that ended long ago: both are kept from there on."""
-    session = session_of(user)
+    session = make_session(user)
     first, second = accept(user, session, "k1").pk, accept(user, session, "k2").pk
     (claimed,) = claim()
     complete(claimed)
@@ -173,16 +173,16 @@ async def test_what_is_kept_has_no_hole(user, session_of):
 
 
 @pytest.mark.parametrize("days", [0, 365])
-async def test_the_age_is_a_setting_and_zero_keeps_everything(user, session_of, settings, days):
+async def test_the_age_is_a_setting_and_zero_keeps_everything(user, make_session, settings, days):
     settings.EVENT_DAYS = days
-    session = session_of(user)
+    session = make_session(user)
     ran(user, session, "k1", ended=LONG_AGO)
     await maintenance.delete_old_events()
     assert kept(session) == [1, 2, 3]
 
 
-async def test_a_session_whose_events_are_all_gone_goes_on(user, session_of):
-    session = session_of(user)
+async def test_a_session_whose_events_are_all_gone_goes_on(user, make_session):
+    session = make_session(user)
     ran(user, session, "k1", ended=LONG_AGO)
     await maintenance.delete_old_events()
     session.refresh_from_db()
@@ -199,8 +199,8 @@ async def test_a_session_whose_events_are_all_gone_goes_on(user, session_of):
     assert _find_cursor_before(str(session.id), clock.to_ms(clock.now() - dt.timedelta(hours=1))) == 3
 
 
-def test_events_deleted_while_somebody_reads_are_not_passed_over(user, session_of, monkeypatch):
-    session = session_of(user)
+def test_events_deleted_while_somebody_reads_are_not_passed_over(user, make_session, monkeypatch):
+    session = make_session(user)
     ran(user, session, "k1")
     look = selectors.find_oldest_cursor
 
@@ -213,8 +213,8 @@ def test_events_deleted_while_somebody_reads_are_not_passed_over(user, session_o
     assert _read_events(session, LogPosition(0, None), 10)[1] == "events up to 2 are no longer stored"
 
 
-async def test_a_repeated_key_of_a_run_without_events_gets_its_first_answer(user, session_of):
-    session = session_of(user)
+async def test_a_repeated_key_of_a_run_without_events_gets_its_first_answer(user, make_session):
+    session = make_session(user)
     first = ran(user, session, "k1", ended=LONG_AGO)
     await maintenance.delete_old_events()
     again = accept(user, session, "k1")

@@ -12,8 +12,7 @@ from django.urls import reverse
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest
 from clawsite.infra.models import AuditEntry
-from tests.approvals import asked
-from tests.asking import allow_asking, claimed_run, decide, planned
+from tests.harness.approvals import allow_approval_requests, claim_run, create_approval, decide_plan, plan_command
 from tools_app.approvals import grants, rule_document
 from tools_app.approvals.supervise import use_approval_or_grants
 from tools_app.exec.rules import delete_rule, enable_asking, rules_for, save_rule
@@ -46,8 +45,8 @@ def noted(action: str) -> list[AuditEntry]:
 
 
 @pytest.fixture
-def olga(person):
-    return person("Operator", name="olga")
+def olga(make_user):
+    return make_user("Operator", name="olga")
 
 
 def test_an_operator_writes_a_rule_and_changes_it(olga):
@@ -62,10 +61,10 @@ def test_an_operator_writes_a_rule_and_changes_it(olga):
     assert (rule.scope, rule.subject, rule.security, rule.version) == ("agent", "main", "deny", 2)
 
 
-def test_the_second_of_two_operators_gets_a_conflict(olga, person):
+def test_the_second_of_two_operators_gets_a_conflict(olga, make_user):
     rule = ExecRule.objects.create(scope="installation", security="deny")
     assert (
-        browser(person("Operator"))
+        browser(make_user("Operator"))
         .post(reverse(f"{RULES}_change", args=[rule.pk]), form(security="full", seen_version=1))
         .status_code
         == 302
@@ -84,14 +83,14 @@ def test_the_service_checks_the_version_whatever_a_form_did(olga):
         save_rule(ExecRule(scope="installation", security="full"), by=olga, expected_version=None)
 
 
-def test_a_rule_is_deleted_as_it_was_seen_and_the_log_keeps_what_it_said(olga, person):
+def test_a_rule_is_deleted_as_it_was_seen_and_the_log_keeps_what_it_said(olga, make_user):
     rule = ExecRule.objects.create(scope="agent", subject="main", security="deny", two_people=True, version=3)
     address = reverse(f"{RULES}_delete", args=[rule.pk])
     client = browser(olga)
     seen = client.get(address)["Location"]
     assert seen == f"{address}?seen=3"
     assert (
-        browser(person("Operator"))
+        browser(make_user("Operator"))
         .post(reverse(f"{RULES}_change", args=[rule.pk]), form(security="full", seen_version=3))
         .status_code
         == 302
@@ -109,10 +108,10 @@ def test_a_rule_is_deleted_as_it_was_seen_and_the_log_keeps_what_it_said(olga, p
     assert entry.details == {"change": "deleted", "version": 4, "was": {"security": "full", "approver_groups": []}}
 
 
-def test_what_it_said_has_its_groups_and_who_may_not_deletes_nothing(olga, person):
+def test_what_it_said_has_its_groups_and_who_may_not_deletes_nothing(olga, make_user):
     rule = ExecRule.objects.create(scope="installation", security="deny", two_people=True)
     rule.approver_groups.set([Group.objects.get(name="Approver")])
-    for other in (person("Approver"), person("Auditor")):
+    for other in (make_user("Approver"), make_user("Auditor")):
         assert browser(other).get(reverse(f"{RULES}_delete", args=[rule.pk])).status_code == 403
         with pytest.raises(Forbidden):
             delete_rule(rule, by=other, expected_version=1)
@@ -139,13 +138,13 @@ def test_a_place_that_does_not_exist_is_refused_beside_its_field(olga, scope, su
     assert not ExecRule.objects.exists()
 
 
-def test_only_operators_reach_rules_and_nobody_edits_what_happened(olga, person, session_of):
-    ada = person(name="ada")
-    question = asked(ada, session_of(ada))
+def test_only_operators_reach_rules_and_nobody_edits_what_happened(olga, make_user, make_session):
+    ada = make_user(name="ada")
+    question = create_approval(ada, make_session(ada))
     for groups in (("Approver",), ("User",), ("Auditor",)):
-        client = browser(person(*groups))
+        client = browser(make_user(*groups))
         assert client.post(reverse(f"{RULES}_add"), form(security="full")).status_code == 403
-    for user in (olga, person("Operator", "Approver", "Auditor")):
+    for user in (olga, make_user("Operator", "Approver", "Auditor")):
         client = browser(user)
         address = reverse("admin:tools_app_approval_change", args=[question.pk])
         assert client.get(address).status_code == 200
@@ -159,14 +158,14 @@ def test_only_operators_reach_rules_and_nobody_edits_what_happened(olga, person,
     assert Approval.objects.get().status == "pending"
 
 
-def test_an_operator_does_not_read_along_in_the_admin(olga, person, session_of):
-    ada = person(name="ada")
-    question = asked(ada, session_of(ada), "cat my-diary.txt", why="my secret thoughts")
+def test_an_operator_does_not_read_along_in_the_admin(olga, make_user, make_session):
+    ada = make_user(name="ada")
+    question = create_approval(ada, make_session(ada), "cat my-diary.txt", why="my secret thoughts")
     address = reverse("admin:tools_app_approval_change", args=[question.pk])
     seen = browser(olga).get(address).content.decode()
     assert "my-diary" not in seen
     assert "secret thoughts" not in seen
-    assert "my-diary" in browser(person("Operator", "Auditor")).get(address).content.decode()
+    assert "my-diary" in browser(make_user("Operator", "Auditor")).get(address).content.decode()
 
 
 def test_an_operator_adds_to_the_list_and_takes_it_back(olga):
@@ -201,8 +200,8 @@ def test_a_program_that_could_be_any_is_refused(olga, pattern):
     assert not Grant.objects.exists()
 
 
-def test_neither_an_approver_nor_a_program_changes_rules_or_lists(person):
-    approver, robot = person("Approver"), person("Operator")
+def test_neither_an_approver_nor_a_program_changes_rules_or_lists(make_user):
+    approver, robot = make_user("Approver"), make_user("Operator")
     robot.is_service = True
     robot.save()
     for account in (approver, robot):
@@ -221,13 +220,13 @@ def test_letting_ask_keeps_what_the_agents_rule_says_besides(olga):
     assert ExecRule.objects.get().updated_at <= clock.now()
 
 
-def test_a_group_that_a_rule_names_is_not_deleted(olga, person):
+def test_a_group_that_a_rule_names_is_not_deleted(olga, make_user):
     rule = ExecRule.objects.create(scope="installation")
     group = Group.objects.create(name="Security")
     rule.approver_groups.add(group)
     with pytest.raises(ProtectedError, match="exec rule installation"):
         group.delete()
-    root = person(name="root")
+    root = make_user(name="root")
     root.is_superuser = root.is_staff = True
     root.save()
     address = reverse("admin:auth_group_delete", args=[group.pk])
@@ -248,12 +247,12 @@ def test_who_may_approve_is_recorded_with_the_rule(olga):
     group.delete()
 
 
-def test_a_grant_without_a_number_of_uses_is_recorded_when_it_lets_something_run(olga, user, session_of, tmp_path):
-    allow_asking()
+def test_a_grant_without_a_number_of_uses_is_recorded_when_it_lets_something_run(olga, user, make_session, tmp_path):
+    allow_approval_requests()
     made = grants.add_manually(["ls"], by=olga, scope="installation")
-    claimed = claimed_run(user, session_of(user))
-    plan = planned(claimed, tmp_path, "ls")
-    decided = decide(claimed, plan)
+    claimed = claim_run(user, make_session(user))
+    plan = plan_command(claimed, tmp_path, "ls")
+    decided = decide_plan(claimed, plan)
     assert (decided.effect, decided.grants) == ("allow", (made.pk,))
     with transaction.atomic():
         assert use_approval_or_grants(claimed, plan, decided) == ""
@@ -275,10 +274,10 @@ def test_the_document_of_rules_is_recorded_with_levels_and_lists(olga):
 
 
 @pytest.mark.parametrize(("page", "table"), [("approvals", "admin:tools_app_approval"), ("stops", "admin:sessions_app_freeze")])
-def test_the_menu_has_one_entry_for_approvals_and_one_for_stops(page, table, person):
+def test_the_menu_has_one_entry_for_approvals_and_one_for_stops(page, table, make_user):
     def menu(user: Any) -> list[str]:
         shown = browser(user).get(reverse("admin:index")).content.decode()
         return [address for address in (reverse(page), reverse(f"{table}_changelist")) if f'href="{address}"' in shown]
 
-    assert menu(person("Operator", "Auditor")) == [reverse(page)]
-    assert len(menu(person("Auditor"))) == 1  # their page, or where they may not open that, the table
+    assert menu(make_user("Operator", "Auditor")) == [reverse(page)]
+    assert len(menu(make_user("Auditor"))) == 1  # their page, or where they may not open that, the table

@@ -15,7 +15,7 @@ from sessions_app.models import Event, Run, Session, Worker
 from sessions_app.runs import freezes, lifecycle, workers
 from sessions_app.transcript.history import read_history
 from sessions_app.transcript.messages import read_model_history
-from tests.command_runs import left_of, long_sleep, run_everything
+from tests.harness.commands import allow_all_commands, find_processes, unique_sleep
 from tools_app.core.definition import CallRef, ToolEnv
 from tools_app.exec.planning import CommandRequest, make_plan
 from tools_app.exec.processes import commands
@@ -29,10 +29,10 @@ pytestmark = pytest.mark.dialect
 
 
 @pytest.fixture
-def plan_of(user, session_of):
+def plan_of(user, make_session):
     """Plans of commands of one run, each of another call."""
-    run_everything()
-    session = session_of(user)
+    allow_all_commands()
+    session = make_session(user)
     run = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="x").pk
     workspace = ensure_workspace(Agent.objects.get(slug="main"), user.pk)
     env = ToolEnv(workspace, "main", user.pk, str(session.id), session.key, run_pk=run)
@@ -191,20 +191,20 @@ async def test_all_of_them_can_be_asked_to_end(begun):
 
 async def test_the_keeper_starts_nothing_once_the_lease_may_have_run_out(plan_of):
     """The last look comes after the row and before the word: whoever was frozen in between runs nothing."""
-    mark = long_sleep()
+    mark = unique_sleep()
     keeper = CommandManager("w1")
     plan = await plan_of(f"sleep {mark}")
     looked = []
 
     def may_act() -> bool:
-        looked.append((Command.objects.get().status, left_of(mark)))
+        looked.append((Command.objects.get().status, find_processes(mark)))
         return False
 
     with pytest.raises(RunLost):
         await keeper.start(plan, may_act=may_act)
     assert looked[0][0] == "running"
     row = Command.objects.get()
-    assert (row.status, row.reason, left_of(mark)) == ("killed", "it was not started", [])
+    assert (row.status, row.reason, find_processes(mark)) == ("killed", "it was not started", [])
     allowed = await keeper.start(await plan_of("true"), may_act=lambda: True)
     assert (await allowed.finished).exit_code == 0
 
@@ -229,28 +229,28 @@ async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypat
 
 
 async def test_what_a_run_had_in_flight_is_ended_before_it_is_taken_over(plan_of, eventually):
-    mark = long_sleep()
+    mark = unique_sleep()
     first, second = CommandManager("w1"), CommandManager("w2")
     workers.register("w1", version="1", identity=own_identity())
     kept = await first.start(await plan_of(f"sleep {mark}"), may_act=lambda: True)
-    await eventually(lambda: left_of(mark))
+    await eventually(lambda: find_processes(mark))
     await second.sweep()
-    assert left_of(mark)  # its worker is there and well
+    assert find_processes(mark)  # its worker is there and well
     await second.end_commands_of_runs([kept.plan.run])
-    assert left_of(mark) == []
+    assert find_processes(mark) == []
     assert Command.objects.get().status in ("lost", "exited")  # the first is not frozen here, and sees the end too
     await kept.finished
 
 
 async def test_a_worker_that_was_taken_for_dead_ends_what_it_has_left(plan_of, eventually):
-    mark = long_sleep()
+    mark = unique_sleep()
     keeper = CommandManager("w1")
     kept = await keeper.start(await plan_of(f"sleep {mark}", background=True), may_act=lambda: True)
-    await eventually(lambda: left_of(mark))
+    await eventually(lambda: find_processes(mark))
     commands.record_end(kept.id, Status.LOST, reason="gone")  # as another host would, which cannot reach the process
     await keeper.poll()
     await kept.finished
-    assert (left_of(mark), Command.objects.get().status) == ([], "lost")
+    assert (find_processes(mark), Command.objects.get().status) == ([], "lost")
 
 
 @pytest.mark.parametrize("stop", ["freeze", "abort"])

@@ -15,16 +15,16 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture
-def operator(person):
-    return person("Operator", name="olga")
+def operator(make_user):
+    return make_user("Operator", name="olga")
 
 
 @pytest.fixture
-def queued(user, session_of):
+def queued(user, make_session):
     """Make queued runs: queued("agent:main:a")."""
 
     def make(key: str = "", **options) -> int:
-        session = session_of(user, key)
+        session = make_session(user, key)
         return lifecycle.accept_run(user=user, session=session, run_id=f"k-{session.key}", prompt="hi", **options).pk
 
     return make
@@ -63,12 +63,12 @@ def test_stopping_twice_is_one_stop_and_the_first_reason_stands():
 
 
 @pytest.mark.parametrize("group", ["User", "Approver", "Auditor"])
-def test_only_those_who_administer_the_gateway_may(person, group):
+def test_only_those_who_administer_the_gateway_may(make_user, group):
     with pytest.raises(Forbidden):
-        stop(by=person(group))
+        stop(by=make_user(group))
     stop()
     with pytest.raises(Forbidden):
-        resume(by=person(group))
+        resume(by=make_user(group))
     assert len(freezes.list_active()) == 1
 
 
@@ -179,14 +179,14 @@ def test_how_many_still_work_is_counted_for_each_stop(queued):
     assert freezes.count_still_running([]) == 0
 
 
-def test_people_see_what_stops_them_and_not_whose_runs_are_stopped(queued, user, person, operator, session_of):
+def test_people_see_what_stops_them_and_not_whose_runs_are_stopped(queued, user, make_user, operator, make_session):
     run = stop("run", str(queued("agent:main:a")))
     everything = stop()
-    stranger = person()
+    stranger = make_user()
     assert freezes.list_visible(stranger) == [everything]
     assert freezes.list_visible(user) == freezes.list_visible(operator) == [everything, run]
-    assert freezes.list_for_session(session_of(user, "agent:main:a"), freezes.list_active()) == [everything, run]
-    assert freezes.list_for_session(session_of(user, "agent:main:b"), freezes.list_active()) == [everything]
+    assert freezes.list_for_session(make_session(user, "agent:main:a"), freezes.list_active()) == [everything, run]
+    assert freezes.list_for_session(make_session(user, "agent:main:b"), freezes.list_active()) == [everything]
 
 
 def test_the_database_refuses_a_second_one_in_force():

@@ -14,7 +14,7 @@ from clawsite.connectors.webhook import service
 from clawsite.connectors.webhook.presets import PRESETS
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Run
-from tests.hooks import SECRET, make_hook
+from tests.harness.webhooks import SECRET, create_webhook
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
@@ -24,8 +24,8 @@ TRY = "admin:connectors_hook_try"
 
 
 @pytest.fixture
-def olga(person):
-    olga = person("Operator", name="olga")
+def olga(make_user):
+    olga = make_user("Operator", name="olga")
     olga.is_staff = True
     olga.save()
     return olga
@@ -81,7 +81,7 @@ def test_a_webhook_is_made_and_its_token_shown_once(client, olga):
 
 
 def test_a_new_token_replaces_the_old_one_and_a_plain_save_does_not(client, olga):
-    made = make_hook(olga)
+    made = create_webhook(olga)
     address = reverse(CHANGE, args=[made.hook.pk])
     assert client.post(address, form(name="Other", seen_version=seen())).status_code == 302
     assert Hook.objects.get().token_digest == made.hook.token_digest
@@ -103,7 +103,7 @@ def test_the_secret_of_a_signature_is_kept_and_never_shown(client, olga, user):
 
 
 def test_a_form_that_was_opened_before_a_change_does_not_undo_it(client, olga):
-    made = make_hook(olga)
+    made = create_webhook(olga)
     address = reverse(CHANGE, args=[made.hook.pk])
     opened = client.get(address).context["adminform"].form["seen_version"].value()
     service.set_enabled(made.hook, by=olga, enabled=False)  # its token has leaked
@@ -115,7 +115,7 @@ def test_a_form_that_was_opened_before_a_change_does_not_undo_it(client, olga):
 
 
 def test_a_change_between_the_forms_look_and_the_save_is_said_too(client, olga, monkeypatch):
-    made, save = make_hook(olga), service.save_webhook
+    made, save = create_webhook(olga), service.save_webhook
 
     def switch_off() -> None:
         try:
@@ -173,7 +173,7 @@ def test_a_preset_fills_the_form_with_what_can_be_saved(client, name):
 
 
 def test_trying_shows_what_would_be_told_and_does_nothing(client, olga):
-    made = make_hook(olga, message_template="{{payload.a}} {{headers.x-kind}}")
+    made = create_webhook(olga, message_template="{{payload.a}} {{headers.x-kind}}")
     body = '{"a": "<script>alert(1)</script>"}'
     answer = client.post(reverse(TRY, args=[made.hook.pk]), {"body": body, "headers": "X-Kind: big"})
     assert "&lt;script&gt;alert(1)&lt;/script&gt; big" in words(answer)
@@ -184,7 +184,7 @@ def test_trying_shows_what_would_be_told_and_does_nothing(client, olga):
 
 
 def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):
-    made = make_hook(olga)
+    made = create_webhook(olga)
     sent = {"body": '{"a": 1}', "headers": "", "deliver": "yes"}
     assert client.post(reverse(TRY, args=[made.hook.pk]), sent).status_code == 302
     row = HookDelivery.objects.get()
@@ -200,7 +200,7 @@ def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):
 def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(client, olga, user):
     olga.groups.add(Group.objects.get(name="User"))  # may chat herself, so that a webhook may be hers
     sent = {"body": '{"a": 1}', "headers": "", "deliver": "yes"}
-    theirs, mine = make_hook(olga, owner=user), make_hook(olga, "mine", owner=olga)
+    theirs, mine = create_webhook(olga, owner=user), create_webhook(olga, "mine", owner=olga)
     answer = client.post(reverse(TRY, args=[theirs.hook.pk]), sent)
     assert (answer.status_code, bool(answer.context["told"])) == (200, True), "it is shown, and nothing else"
     assert f"This webhook acts for {user}" in words(answer)
@@ -211,7 +211,7 @@ def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(cl
 
 
 def test_several_are_switched_off_after_a_second_click(client, olga):
-    made = make_hook(olga)
+    made = create_webhook(olga)
     wish = {"action": "switch_off", "_selected_action": made.hook.pk}
     assert "Will reject all deliveries" in words(client.post(reverse("admin:connectors_hook_changelist"), wish))
     assert Hook.objects.get().enabled
@@ -219,9 +219,9 @@ def test_several_are_switched_off_after_a_second_click(client, olga):
     assert not Hook.objects.get().enabled
 
 
-def test_who_only_looks_can_neither_change_nor_try(person, olga):
-    made = make_hook(olga)
-    auditor = person("Auditor")
+def test_who_only_looks_can_neither_change_nor_try(make_user, olga):
+    made = create_webhook(olga)
+    auditor = make_user("Auditor")
     auditor.is_staff = True
     auditor.save()
     client = Client()

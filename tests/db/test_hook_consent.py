@@ -13,7 +13,7 @@ from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, NotFound, Unavailable
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Run
-from tests.hooks import SECRET, make_hook
+from tests.harness.webhooks import SECRET, create_webhook
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
@@ -21,8 +21,8 @@ BODY = {"a": 1}
 
 
 @pytest.fixture
-def olga(person):
-    olga = person("Operator", "User", name="olga")
+def olga(make_user):
+    olga = make_user("Operator", "User", name="olga")
     olga.is_staff = True
     olga.save()
     return olga
@@ -30,7 +30,7 @@ def olga(person):
 
 @pytest.fixture
 def waiting(olga, user):
-    return make_hook(olga, owner=user, agreed=False, instructions="Sum it up.")
+    return create_webhook(olga, owner=user, agreed=False, instructions="Sum it up.")
 
 
 def browser_of(user):
@@ -55,7 +55,9 @@ def answers(made):
 def test_before_the_person_agrees_nobody_is_answered(waiting, user):
     assert not answers(waiting)
     with pytest.raises(Unavailable, match="account page"):  # as the admin's page to try it does
-        inbound.accept_delivery(waiting.hook, waiting.came(BODY), None, inbound.build_request(waiting.hook, waiting.came(BODY)))
+        inbound.accept_delivery(
+            waiting.hook, waiting.delivery(BODY), None, inbound.build_request(waiting.hook, waiting.delivery(BODY))
+        )
     assert not Run.objects.exists()
     consent.give_consent(waiting.hook.pk, by=user, seen=waiting.hook.updated_at)
     assert answers(waiting)
@@ -70,8 +72,8 @@ def test_without_the_look_at_the_yes_it_would_act_for_anybody(waiting, monkeypat
 
 
 def test_what_acts_for_its_maker_or_for_a_program_needs_no_more(olga):
-    assert answers(make_hook(olga, "mine", owner=olga, agreed=False))
-    assert answers(make_hook(olga, "robot", agreed=False))
+    assert answers(create_webhook(olga, "mine", owner=olga, agreed=False))
+    assert answers(create_webhook(olga, "robot", agreed=False))
 
 
 CHANGES = {
@@ -89,7 +91,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_change_by_somebody_else_waits_for_a_new_yes(olga, user, change, monkeypatch):
     monkeypatch.setattr(service, "choose_model", lambda word: word)
-    made = make_hook(olga, owner=user)
+    made = create_webhook(olga, owner=user)
     hook = Hook.objects.get(pk=made.hook.pk)
     assert hook.is_agreed
     for field, value in change.items():
@@ -100,13 +102,13 @@ def test_a_change_by_somebody_else_waits_for_a_new_yes(olga, user, change, monke
 
 @pytest.mark.parametrize("proof", [{"makes_token": True}, {"secret": SECRET}])
 def test_so_does_a_new_proof_for_senders(olga, user, proof):
-    made = make_hook(olga, owner=user)
+    made = create_webhook(olga, owner=user)
     service.save_webhook(Hook.objects.get(pk=made.hook.pk), by=olga, **proof)
     assert not Hook.objects.get(pk=made.hook.pk).is_agreed
 
 
 def test_a_row_that_is_given_to_another_person_waits_for_theirs(olga, user):
-    made = make_hook(olga, owner=olga)
+    made = create_webhook(olga, owner=olga)
     hook = Hook.objects.get(pk=made.hook.pk)
     hook.owner = user
     service.save_webhook(hook, by=olga)
@@ -114,21 +116,21 @@ def test_a_row_that_is_given_to_another_person_waits_for_theirs(olga, user):
 
 
 def test_switching_off_and_on_and_their_own_changes_keep_it(olga, user):
-    made = make_hook(olga, owner=user)
+    made = create_webhook(olga, owner=user)
     for enabled in (False, True):
         service.set_enabled(made.hook, by=olga, enabled=enabled)
         hook = Hook.objects.get(pk=made.hook.pk)
         hook.enabled = enabled
         service.save_webhook(hook, by=olga)
     assert Hook.objects.get(pk=made.hook.pk).is_agreed
-    own = make_hook(olga, "own", owner=olga)
+    own = create_webhook(olga, "own", owner=olga)
     own.hook.instructions = "Other."
     service.save_webhook(own.hook, by=olga)
     assert Hook.objects.get(pk=own.hook.pk).is_agreed
 
 
 def test_a_stale_form_does_not_bring_a_yes_back_that_was_taken(olga, user):
-    made = make_hook(olga, owner=user)
+    made = create_webhook(olga, owner=user)
     stale = Hook.objects.get(pk=made.hook.pk)
     consent.withdraw_consent(made.hook.pk, by=user)
     with pytest.raises(Conflict):
@@ -146,8 +148,8 @@ def test_a_yes_is_to_what_was_seen(waiting, olga, user):
     assert not Hook.objects.get(pk=hook.pk).is_agreed
 
 
-def test_nobody_agrees_for_somebody_else(waiting, olga, person):
-    for somebody in (olga, person("User"), person("Operator", "Approver", "Auditor")):
+def test_nobody_agrees_for_somebody_else(waiting, olga, make_user):
+    for somebody in (olga, make_user("User"), make_user("Operator", "Approver", "Auditor")):
         with pytest.raises(NotFound):
             consent.give_consent(waiting.hook.pk, by=somebody, seen=waiting.hook.updated_at)
         address = reverse("agree-to-hook", args=[waiting.hook.pk])
@@ -155,11 +157,11 @@ def test_nobody_agrees_for_somebody_else(waiting, olga, person):
     assert not Hook.objects.get().is_agreed
 
 
-def test_the_account_page_shows_it_and_takes_the_answer(waiting, user, person):
+def test_the_account_page_shows_it_and_takes_the_answer(waiting, user, make_user):
     page = page_of(user)
     assert "wants to act for you" in page
     assert "Sum it up." in page
-    assert "wants to act" not in page_of(person("User"))
+    assert "wants to act" not in page_of(make_user("User"))
     browser = browser_of(user)
     agree, refuse = (reverse(name, args=[waiting.hook.pk]) for name in ("agree-to-hook", "refuse-hook"))
     browser.post(agree, {"seen": "2026-02-31T00:00:00"})
@@ -180,7 +182,7 @@ def test_all_that_is_agreed_to_is_shown(olga, user):
         "session_key_template": "{{payload.room}}",
         "model": "demo/clawsite",
     }
-    make_hook(olga, owner=user, agreed=False, keep_bodies=True, **texts)
+    create_webhook(olga, owner=user, agreed=False, keep_bodies=True, **texts)
     page = page_of(user)
     for words in (*texts.values(), "keep bodies in the log", "Immediately"):
         assert words in page, words

@@ -17,7 +17,7 @@ from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound,
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Run, Session, SystemEvent, TranscriptEntry
 from sessions_app.runs import queue
-from tests.hooks import SECRET, make_hook, send
+from tests.harness.webhooks import SECRET, create_webhook, deliver
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
@@ -25,13 +25,13 @@ BODY = {"issue": {"title": "It rains", "id": 7}}
 
 
 @pytest.fixture
-def operator(person):
-    return person("Operator")
+def operator(make_user):
+    return make_user("Operator")
 
 
 @pytest.fixture
 def news(operator):
-    return make_hook(operator, message_template="Title: {{payload.issue.title}}", instructions="Sum it up.")
+    return create_webhook(operator, message_template="Title: {{payload.issue.title}}", instructions="Sum it up.")
 
 
 def the_run():
@@ -69,7 +69,7 @@ def test_what_came_stands_in_an_envelope_and_the_instructions_before_it(news):
 
 
 def test_only_an_operators_word_takes_the_envelope_away(operator):
-    made = make_hook(operator, allow_unsafe=True, message_template="{{payload.text}}")
+    made = create_webhook(operator, allow_unsafe=True, message_template="{{payload.text}}")
     made.send({"text": "Do it."})
     assert the_run().prompt == "Do it."
     entry = AuditEntry.objects.filter(action="hook.changed").latest("pk")
@@ -89,19 +89,19 @@ def test_the_token_may_come_in_a_header_of_its_own(news, header):
 
 
 def test_a_new_token_ends_the_old_one_at_once_also_for_a_delivery_under_way(news, operator):
-    came = news.came(BODY)
+    came = news.delivery(BODY)
     hook = inbound.find_webhook("news")
     inbound.authenticate_delivery(hook, came)
     new = service.save_webhook(Hook.objects.get(pk=hook.pk), by=operator, makes_token=True)
     with pytest.raises(DeliveryUnauthorized, match="changed"):
         inbound.accept_delivery(hook, came, None, inbound.build_request(hook, came))
     with pytest.raises(DeliveryUnauthorized):
-        send(came)
+        deliver(came)
     assert news.send(BODY, authorization=f"Bearer {new}").run
 
 
 def test_where_both_are_asked_for_both_are_needed(operator):
-    both = make_hook(operator, signature="plain")
+    both = create_webhook(operator, signature="plain")
     with pytest.raises(DeliveryUnauthorized):
         both.send(BODY, authorization="")
     with pytest.raises(DeliveryUnauthorized):
@@ -111,23 +111,23 @@ def test_where_both_are_asked_for_both_are_needed(operator):
 
 @pytest.mark.parametrize("kind", ["plain", "timed"])
 def test_a_replay_starts_no_second_run_whatever_it_calls_itself(operator, kind):
-    signed = make_hook(operator, token=False, signature=kind, delivery_header="X-GitHub-Delivery")
-    came = signed.came(BODY, x_github_delivery="one")
-    first, again = send(came), send(came)
+    signed = create_webhook(operator, token=False, signature=kind, delivery_header="X-GitHub-Delivery")
+    came = signed.delivery(BODY, x_github_delivery="one")
+    first, again = deliver(came), deliver(came)
     assert (again.duplicate, again.run_id) == (True, first.run_id)
     forged = {**came.headers, "x-github-delivery": "two", "idempotency-key": "three"}
-    assert send(type(came)(came.path, came.address, came.body, forged)).duplicate
+    assert deliver(type(came)(came.path, came.address, came.body, forged)).duplicate
     assert Run.objects.count() == 1
     assert [row.outcome for row in HookDelivery.objects.order_by("pk")] == ["accepted", "duplicate", "duplicate"]
 
 
 def test_an_old_signature_with_a_time_is_refused(operator, monkeypatch):
-    signed = make_hook(operator, token=False, signature="timed")
-    came = signed.came(BODY)
+    signed = create_webhook(operator, token=False, signature="timed")
+    came = signed.delivery(BODY)
     late = clock.now() + dt.timedelta(minutes=6)
     monkeypatch.setattr(clock, "now", lambda: late)
     with pytest.raises(DeliveryUnauthorized, match="minutes off"):
-        send(came)
+        deliver(came)
 
 
 def test_the_same_id_acts_once_and_with_another_body_not_at_all(news):
@@ -150,7 +150,7 @@ def test_what_was_not_accepted_may_be_sent_again(news, settings):
 
 @pytest.mark.parametrize("path", ["news", "nothing", "a\0b", "é" * 70])
 def test_twenty_failures_a_minute_and_the_address_waits(news, path):
-    came = news.came(BODY, authorization="Bearer wrong")
+    came = news.delivery(BODY, authorization="Bearer wrong")
     for _ in range(20):
         delivery_log.record_rejected(inbound.find_webhook(path), came, status=401, words="wrong")
     with pytest.raises(TooManyAttempts) as refused:
@@ -164,9 +164,9 @@ def test_twenty_failures_a_minute_and_the_address_waits(news, path):
 def test_strangers_write_in_the_audit_log_only_about_webhooks_that_exist(news):
     entries = AuditEntry.objects.filter(action="hook.refused")
     before = entries.count()
-    delivery_log.record_rejected(inbound.find_webhook("guessed"), news.came(BODY), status=401, words="there is no such webhook")
+    delivery_log.record_rejected(inbound.find_webhook("guessed"), news.delivery(BODY), status=401, words="there is no such webhook")
     assert (entries.count(), HookDelivery.objects.get().path) == (before, "guessed"), "the log of deliveries says it"
-    delivery_log.record_rejected(news.hook, news.came(BODY), status=401, words="wrong")
+    delivery_log.record_rejected(news.hook, news.delivery(BODY), status=401, words="wrong")
     assert (entries.count(), entries.latest("pk").details["address"]) == (before + 1, "203.0.113.7")
 
 
@@ -174,11 +174,11 @@ def test_strangers_at_many_addresses_do_not_fill_the_logs_and_keep_nobody_out(ne
     monkeypatch.setattr(delivery_log, "MAX_TOTAL_FAILURES", 3)
     before = AuditEntry.objects.count()
     for number in range(5):
-        came = replace(news.came(BODY), address=f"198.51.100.{number}")
+        came = replace(news.delivery(BODY), address=f"198.51.100.{number}")
         delivery_log.record_rejected(news.hook, came, status=401, words="wrong")
     assert (HookDelivery.objects.count(), AuditEntry.objects.count()) == (3, before + 3)
     assert news.send(BODY).run
-    delivery_log.record_rejected(news.hook, news.came(BODY), status=400, words="not JSON")
+    delivery_log.record_rejected(news.hook, news.delivery(BODY), status=400, words="not JSON")
     assert HookDelivery.objects.filter(outcome="refused").exists(), "what came with the right proof is noted in any case"
 
 
@@ -196,30 +196,30 @@ def test_nothing_can_be_proven_to_a_webhook_that_is_off_unguarded_or_unknown(new
 
 
 def test_a_secret_that_cannot_be_read_any_more_is_told_to_the_log_only(operator):
-    signed = make_hook(operator, token=False, signature="plain")
+    signed = create_webhook(operator, token=False, signature="plain")
     Hook.objects.update(sealed_secret="nonsense")
     with pytest.raises(DeliveryUnauthorized, match="enter it again"):
         signed.send(BODY)
 
 
 def test_a_signature_without_a_time_is_known_for_longer_than_the_log(operator, settings):
-    signed = make_hook(operator, token=False, signature="plain")
-    came = signed.came(BODY)
-    send(came)
+    signed = create_webhook(operator, token=False, signature="plain")
+    came = signed.delivery(BODY)
+    deliver(came)
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(days=31))
     delivery_log.delete_old_deliveries()
     assert not HookDelivery.objects.exists()
-    again = send(came)
+    again = deliver(came)
     assert (again.duplicate, again.run_id) == (True, "")
     assert (Run.objects.count(), HookDelivery.objects.get().outcome) == (1, "duplicate")
     service.save_webhook(Hook.objects.get(), by=operator, secret="another secret of theirs")
     with pytest.raises(DeliveryUnauthorized):
-        send(came)
+        deliver(came)
     assert not SpentSignature.objects.exists()
 
 
 def test_with_a_new_secret_the_same_body_is_a_new_delivery(operator):
-    signed = make_hook(operator, token=False, signature="plain")
+    signed = create_webhook(operator, token=False, signature="plain")
     signed.send(BODY)
     service.save_webhook(Hook.objects.get(), by=operator, secret="another secret of theirs")
     service.save_webhook(Hook.objects.get(), by=operator, secret=SECRET)
@@ -229,23 +229,23 @@ def test_with_a_new_secret_the_same_body_is_a_new_delivery(operator):
 
 @pytest.mark.parametrize("sealed", ["", "cannot be read any more"])
 def test_the_same_secret_entered_again_forgets_nothing(operator, sealed):
-    signed = make_hook(operator, token=False, signature="plain")
-    came = signed.came(BODY)
-    send(came)
+    signed = create_webhook(operator, token=False, signature="plain")
+    came = signed.delivery(BODY)
+    deliver(came)
     if sealed:
         Hook.objects.update(sealed_secret=sealed)
     service.save_webhook(Hook.objects.get(), by=operator, secret=SECRET)
-    assert send(came).duplicate
+    assert deliver(came).duplicate
     assert Run.objects.count() == 1
 
 
 def test_signatures_with_a_time_leave_nothing_behind(operator):
-    make_hook(operator, token=False, signature="timed").send(BODY)
+    create_webhook(operator, token=False, signature="timed").send(BODY)
     assert not SpentSignature.objects.exists()
 
 
 def test_deliveries_of_the_same_kind_meet_in_one_conversation_and_others_do_not(operator):
-    made = make_hook(operator, session_key_template="{{payload.repository}}")
+    made = create_webhook(operator, session_key_template="{{payload.repository}}")
     for name in ("octo/hello", "octo/hello", "octo hello", "main:main", "x:y"):
         made.send({"repository": name})
     keys = [run.session.key for run in Run.objects.order_by("pk")]
@@ -255,7 +255,7 @@ def test_deliveries_of_the_same_kind_meet_in_one_conversation_and_others_do_not(
 
 
 def test_a_caller_chooses_the_session_only_where_it_may_and_only_among_webhooks(operator):
-    closed = make_hook(operator, "agent")
+    closed = create_webhook(operator, "agent")
     with pytest.raises(InvalidRequest, match="Omit sessionKey"):
         closed.send({"message": "hi", "sessionKey": "hook:mine"})
     Hook.objects.update(allow_request_session_key=True)
@@ -267,7 +267,7 @@ def test_a_caller_chooses_the_session_only_where_it_may_and_only_among_webhooks(
 
 
 def test_the_general_one_starts_a_run_as_it_is_told(operator):
-    made = make_hook(operator, "agent")
+    made = create_webhook(operator, "agent")
     made.send(
         {"message": "Read this", "name": "Mail\n\u202e", "thinking": "low", "timeoutSeconds": 30, "deliver": False, "more": 1}
     )
@@ -296,7 +296,7 @@ def test_the_general_one_starts_a_run_as_it_is_told(operator):
 
 
 def test_waking_leaves_words_for_the_main_session_and_starts_it(operator, user):
-    made = make_hook(operator, "wake", owner=user)
+    made = create_webhook(operator, "wake", owner=user)
     taken = made.send({"text": "the door opened"})
     assert (taken.mode, taken.event) == ("now", "queued")
     run = the_run()
@@ -311,14 +311,14 @@ def test_waking_leaves_words_for_the_main_session_and_starts_it(operator, user):
 
 
 def test_the_row_says_when_the_main_session_is_told_and_a_caller_may_only_put_it_off(operator, user):
-    eager = make_hook(operator, "wake", owner=user)
+    eager = create_webhook(operator, "wake", owner=user)
     assert eager.send({"text": "a", "mode": "next-heartbeat"}).mode == "next-heartbeat"
     assert not Run.objects.exists()
     Hook.objects.update(wake_mode="next-heartbeat")
     for body in ({"text": "b"}, {"text": "c", "mode": "now"}):
         assert eager.send(body).mode == "next-heartbeat"
     assert not Run.objects.exists()
-    patient = make_hook(operator, "agent", owner=user, wake_mode="next-heartbeat")
+    patient = create_webhook(operator, "agent", owner=user, wake_mode="next-heartbeat")
     patient.send({"message": "x", "wakeMode": "now"})
     assert HookDelivery.objects.latest("pk").wake_mode == "next-heartbeat"
     Hook.objects.update(wake_mode="now")
@@ -327,7 +327,7 @@ def test_the_row_says_when_the_main_session_is_told_and_a_caller_may_only_put_it
 
 
 def test_a_caller_can_keep_its_result_from_being_told_and_not_the_other_way_round(operator):
-    quiet = make_hook(operator, "agent", deliver=False)
+    quiet = create_webhook(operator, "agent", deliver=False)
     quiet.send({"message": "x", "deliver": True})
     Hook.objects.update(deliver=True)
     quiet.send({"message": "y", "deliver": False})
@@ -335,8 +335,8 @@ def test_a_caller_can_keep_its_result_from_being_told_and_not_the_other_way_roun
 
 
 def test_long_words_are_cut_inside_their_envelope(operator, user):
-    general = make_hook(operator, "wake", owner=user)
-    mapped = make_hook(operator, action="wake", owner=user, message_template="{{payload.a}}" * 3, instructions="i" * 20_000)
+    general = create_webhook(operator, "wake", owner=user)
+    mapped = create_webhook(operator, action="wake", owner=user, message_template="{{payload.a}}" * 3, instructions="i" * 20_000)
     general.send({"text": "x" * 100_000})
     mapped.send({"a": "y" * 50_000})
     for event in SystemEvent.objects.order_by("pk"):
@@ -346,7 +346,7 @@ def test_long_words_are_cut_inside_their_envelope(operator, user):
 
 
 def test_a_template_can_wake_too(operator, user):
-    made = make_hook(operator, action="wake", owner=user, message_template="{{payload.a}}", wake_mode="next-heartbeat")
+    made = create_webhook(operator, action="wake", owner=user, message_template="{{payload.a}}", wake_mode="next-heartbeat")
     made.send({"a": "it rains"})
     assert Run.objects.count() == 0
     assert "it rains" in SystemEvent.objects.get().text
@@ -361,14 +361,14 @@ def test_what_is_no_json_is_refused(news, body):
 
 
 def test_secrets_stand_in_no_row_and_in_no_template(operator):
-    made = make_hook(
+    made = create_webhook(
         operator,
         signature="plain",
         keep_bodies=True,
         message_template="{{headers.authorization}}{{headers.x-hub-signature-256}}{{headers.cookie}}x",
     )
     made.send(BODY, cookie="session=abc")
-    delivery_log.record_rejected(made.hook, made.came(BODY), status=401, words="wrong")
+    delivery_log.record_rejected(made.hook, made.delivery(BODY), status=401, words="wrong")
     with connection.cursor() as cursor:
         cursor.execute("SELECT * FROM gateway_hook")
         told = str(cursor.fetchall())
@@ -384,7 +384,7 @@ def test_secrets_stand_in_no_row_and_in_no_template(operator):
 
 
 def test_the_result_is_told_to_the_main_session_once(operator, user):
-    made = make_hook(operator, owner=user)
+    made = create_webhook(operator, owner=user)
     made.send(BODY)
     assert outbound.list_due_reports() == []
     claimed = queue.claim_runs("w1", 1).runs[0]
@@ -402,14 +402,14 @@ def test_the_result_is_told_to_the_main_session_once(operator, user):
 
 
 def test_a_result_that_is_not_wanted_is_not_told(operator):
-    make_hook(operator, deliver=False).send(BODY)
+    create_webhook(operator, deliver=False).send(BODY)
     queue.end_run(queue.claim_runs("w1", 1).runs[0], Run.Status.ABORTED, "rpc")
     assert outbound.list_due_reports() == []
 
 
-def test_what_nobody_may_do(news, operator, user, person):
+def test_what_nobody_may_do(news, operator, user, make_user):
     robot = service.find_default_owner()
-    for somebody in (user, robot, person("Approver"), person("Auditor")):
+    for somebody in (user, robot, make_user("Approver"), make_user("Auditor")):
         with pytest.raises(Forbidden):
             service.save_webhook(news.hook, by=somebody, makes_token=True)
         with pytest.raises(Forbidden):
@@ -420,7 +420,7 @@ def test_what_nobody_may_do(news, operator, user, person):
 
 
 def test_a_save_that_is_based_on_an_old_look_is_refused(operator):
-    made = make_hook(operator)
+    made = create_webhook(operator)
     stale = Hook.objects.get()
     new = service.save_webhook(Hook.objects.get(), by=operator, makes_token=True)
     with pytest.raises(Conflict):
@@ -459,13 +459,13 @@ def test_what_cannot_work_is_not_saved(operator, fields, wrong):
     assert not Hook.objects.exists()
 
 
-def test_an_account_that_may_not_chat_cannot_own_one(operator, person):
-    owner = person("Approver")
+def test_an_account_that_may_not_chat_cannot_own_one(operator, make_user):
+    owner = make_user("Approver")
     assert "owner" in service.validate_webhook(Hook(slug="x", owner=owner), makes_token=True)
 
 
 def test_an_account_or_agent_that_goes_later_is_told_in_words(operator, user):
-    made = make_hook(operator, owner=user)
+    made = create_webhook(operator, owner=user)
     Agent.objects.update(enabled=False)
     with pytest.raises(Unavailable, match="agent"):
         made.send(BODY)

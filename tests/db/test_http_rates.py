@@ -8,7 +8,7 @@ from django.test import AsyncClient
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import runtime
-from tests.in_process import Desk, gateway
+from tests.harness.protocol import InProcessClient, running_gateway
 
 pytestmark = pytest.mark.dialect
 
@@ -16,10 +16,10 @@ V1, INVOKE, API = "/v1/chat/completions", "/tools/invoke", "/api/agents"
 
 
 @pytest.fixture
-async def ask(user, person, settings):
+async def ask(user, make_user, settings):
     """`await ask(path)` -> the answer; a body is sent that no door would take."""
     settings.GATEWAY_ACCOUNT_REQUESTS_PER_SECOND, settings.GATEWAY_ACCOUNT_REQUESTS_BURST = 0.01, 2
-    tokens = [issue_token(each, "t", sorted(scopes_of(each)))[1] for each in (user, person())]
+    tokens = [issue_token(each, "t", sorted(scopes_of(each)))[1] for each in (user, make_user())]
 
     async def asked(path: str, who: int = 0):
         headers = {"Authorization": f"Bearer {tokens[who]}"}
@@ -28,7 +28,7 @@ async def ask(user, person, settings):
         return await AsyncClient().post(path, b"not JSON", content_type="application/json", headers=headers)
 
     asked.token = tokens[0]
-    async with gateway():
+    async with running_gateway():
         yield asked
 
 
@@ -51,12 +51,12 @@ async def test_an_account_that_asks_too_often_is_told_when_to_come_again(ask, pa
 
 
 async def test_all_doors_and_sockets_count_together(ask):
-    desk = await Desk.open(ask.token)
-    assert (await desk.request("health"))["ok"]
+    client = await InProcessClient.open(ask.token)
+    assert (await client.request("health"))["ok"]
     assert (await ask(API)).status_code == 200
-    assert (await desk.request("health"))["error"]["message"] == "Too many requests from this account. Slow down."
+    assert (await client.request("health"))["error"]["message"] == "Too many requests from this account. Slow down."
     assert (await ask(V1)).status_code == 429
-    desk.leave()
+    client.disconnect()
 
 
 async def test_the_limit_is_what_refuses(ask, monkeypatch):

@@ -34,9 +34,9 @@ def told(caplog):
 
 
 @pytest.fixture
-def waiting(user, session_of):
+def waiting(user, make_session):
     """A run that has waited for an hour."""
-    accepted = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
+    accepted = lifecycle.accept_run(user=user, session=make_session(user), run_id="k1", prompt="hi")
     Run.objects.filter(pk=accepted.pk).update(accepted_at=clock.now() - dt.timedelta(hours=1))
     return accepted.pk
 

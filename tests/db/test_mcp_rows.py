@@ -202,9 +202,9 @@ def plain_static_files(settings):
 
 
 @pytest.fixture
-def client_of(person, plain_static_files):
+def client_of(make_user, plain_static_files):
     def make(*groups: str) -> Client:
-        someone = person(*groups)
+        someone = make_user(*groups)
         someone.is_staff = True
         someone.save()
         client = Client()

@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture
-def guest(person) -> User:
-    return person()
+def guest(make_user) -> User:
+    return make_user()
 
 
 @pytest.fixture
-def room(user: User, guest: User, session_of) -> Session:
+def room(user: User, guest: User, make_session) -> Session:
     """A session of `user` in which `guest` writes too."""
-    session = session_of(user)
+    session = make_session(user)
     members.share(user, session, guest.username, "writer")
     return session
 

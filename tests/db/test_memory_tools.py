@@ -14,7 +14,7 @@ from agents.memory import notes
 from agents.memory.table import TABLE
 from agents.models import MemoryChunk, MemoryFile
 from clawsite.infra import sql
-from tests.platform_tools import RULES, env_in, use
+from tests.harness.tools import RULES, call_tool, make_tool_env
 from tools_app.builtin.files.workspace import Workspace
 from tools_app.policy.query import PolicyQuery
 from tools_app.sources import registry
@@ -33,12 +33,12 @@ def write(root: Path, path: str, text: str | bytes, *, at: float = LONG_AGO) -> 
 
 
 @pytest.fixture
-def search(user, session_of, tmp_path):
+def search(user, make_session, tmp_path):
     """search(query, root=tmp_path, …) -> the answer of memory_search."""
-    session = session_of(user)
+    session = make_session(user)
 
     async def search(query: str, root: Path = tmp_path, **options) -> dict:
-        result = await use(env_in(session, workspace=root), "memory_search", query=query, **options)
+        result = await call_tool(make_tool_env(session, workspace=root), "memory_search", query=query, **options)
         assert not result.is_error, result.text
         assert json.loads(result.text) == result.details
         return result.details
@@ -47,11 +47,11 @@ def search(user, session_of, tmp_path):
 
 
 @pytest.fixture
-def get(user, session_of, tmp_path):
-    session = session_of(user)
+def get(user, make_session, tmp_path):
+    session = make_session(user)
 
     async def get(path: str, **options):
-        return await use(env_in(session, workspace=tmp_path), "memory_get", path=path, **options)
+        return await call_tool(make_tool_env(session, workspace=tmp_path), "memory_get", path=path, **options)
 
     return get
 
@@ -317,9 +317,9 @@ def test_without_a_workspace_there_is_no_memory():
             factory.create(ToolEnv(None, "main", 1, "s", "k"))
 
 
-async def test_a_guest_of_a_conversation_does_not_get_at_the_owners_notes(user, person, session_of, tmp_path):
+async def test_a_guest_of_a_conversation_does_not_get_at_the_owners_notes(user, make_user, make_session, tmp_path):
     write(tmp_path, "MEMORY.md", "salary: 100")
-    theirs = env_in(session_of(user), workspace=tmp_path, sender=person())
+    theirs = make_tool_env(make_session(user), workspace=tmp_path, sender=make_user())
     toolset = build_toolset(theirs, PolicyQuery("main"), RULES, registry.load_installed())
     assert "read" in toolset.tools
     assert {toolset.unavailable[name] for name in ("memory_search", "memory_get")} == {

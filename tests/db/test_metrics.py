@@ -7,12 +7,11 @@ import pytest
 from django.test import AsyncClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from clawsite.accounts.groups import scopes_of
-from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import runtime
 from clawsite.infra.observability import metrics
 from sessions_app.runs.lifecycle import accept_run
-from tests.approvals import asked
+from tests.harness.approvals import create_approval
+from tests.harness.users import create_token
 
 pytestmark = pytest.mark.dialect
 
@@ -38,17 +37,13 @@ async def scrape(database):
     await runtime.stop()
 
 
-def token_of(user, *scopes: str) -> str:
-    return issue_token(user, "scraper", list(scopes or scopes_of(user)))[1]
-
-
 def value(found, name, **labels):
     return found[name, frozenset(labels.items())]
 
 
 @pytest.mark.parametrize("group", ["Operator", "Auditor"])
-async def test_operators_and_auditors_read_them_with_a_token(scrape, person, group):
-    status, found = await scrape(token_of(person(group)))
+async def test_operators_and_auditors_read_them_with_a_token(scrape, make_user, group):
+    status, found = await scrape(create_token(make_user(group)))
     assert status == 200
     assert value(found, "clawsite_database_up") == 1
 
@@ -56,7 +51,7 @@ async def test_operators_and_auditors_read_them_with_a_token(scrape, person, gro
 async def test_nobody_else_does(scrape, user):
     assert (await scrape())[0] == 401
     assert (await scrape("claw_not_a_token"))[0] == 401
-    assert (await scrape(token_of(user)))[0] == 403
+    assert (await scrape(create_token(user)))[0] == 403
     assert (await scrape("test-gateway-token"))[0] == 403
 
 
@@ -74,10 +69,10 @@ async def test_programs_on_this_host_need_none_if_the_operator_says_so(scrape, s
     assert (await scrape())[0] == 401
 
 
-async def test_they_say_what_the_rows_say(scrape, settings, user, session_of):
+async def test_they_say_what_the_rows_say(scrape, settings, user, make_session):
     settings.METRICS_TOKEN = "t"
-    accept_run(user=user, session=session_of(user), run_id="one", prompt="x")
-    asked(user, session_of(user))
+    accept_run(user=user, session=make_session(user), run_id="one", prompt="x")
+    create_approval(user, make_session(user))
     _, found = await scrape("t")
     assert value(found, "clawsite_runs", status="accepted") == 1
     assert value(found, "clawsite_runs", status="waiting") == 1
@@ -89,10 +84,10 @@ async def test_they_say_what_the_rows_say(scrape, settings, user, session_of):
     assert value(found, "clawsite_commands_running") == 0
 
 
-async def test_requests_are_counted_by_route_and_never_by_address(scrape, settings, user, session_of):
+async def test_requests_are_counted_by_route_and_never_by_address(scrape, settings, user, make_session):
     settings.METRICS_TOKEN = "t"
-    session = session_of(user)
-    client, header = AsyncClient(), {"Authorization": f"Bearer {token_of(user)}"}
+    session = make_session(user)
+    client, header = AsyncClient(), {"Authorization": f"Bearer {create_token(user)}"}
     before = (await scrape("t"))[1]
     for path in (f"/api/sessions/{session.pk}", "/api/sessions/secret-words", "/api/nothing-here"):
         await client.get(path, headers=header)

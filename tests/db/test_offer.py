@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.seen_servers import seen
+from tests.harness.mcp import record_server_tools
 from tools_app.models import McpServer
 from tools_app.policy.query import ToolFacts
 from tools_app.policy_store import source_changes
@@ -36,7 +36,7 @@ def filtered(row: McpServer) -> None:
         (lambda row: source_changes.switch_servers([row], on=False), "MCP server `weather` was switched off"),
         (filtered, "MCP server `weather` does not offer it any more"),
         (lambda row: source_changes.delete_servers([row]), "its source `weather` was removed"),
-        (lambda row: seen(row, "hail"), "MCP server `weather` does not offer it any more"),
+        (lambda row: record_server_tools(row, "hail"), "MCP server `weather` does not offer it any more"),
     ],
     ids=["off", "filtered", "deleted", "not told any more"],
 )
@@ -62,7 +62,7 @@ def test_a_call_under_way_is_judged_by_the_plugins_of_now(weather):
 def test_what_a_call_is_judged_by_is_known_without_reading_a_list_of_tools(weather, django_assert_num_queries):
     """It is asked on the one thread that writes, also right after a change."""
     mine = tools_of("weather")
-    changed = seen(weather, "forecast", "hail", "Rain.Now")
+    changed = record_server_tools(weather, "forecast", "hail", "Rain.Now")
     changed.exclude = ["hail"]
     source_changes.save_server(changed)
     with django_assert_num_queries(4) as asked:

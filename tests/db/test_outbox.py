@@ -7,8 +7,8 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture
-def reply(user, session_of):
-    session = session_of(user)
+def reply(user, make_session):
+    session = make_session(user)
     accepted = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
 
     def make(channel="telegram"):

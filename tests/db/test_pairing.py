@@ -19,8 +19,8 @@ READ, WRITE, ADMIN = "operator.read", "operator.write", "operator.admin"
 
 
 @pytest.fixture
-def olga(person) -> User:
-    return person("Operator", "User", name="olga")
+def olga(make_user) -> User:
+    return make_user("Operator", "User", name="olga")
 
 
 def candidate(*wanted: str, role: str = "operator", name: str = "phone", address: str = "203.0.113.9") -> DeviceCandidate:
@@ -145,10 +145,10 @@ def test_a_device_keeps_what_its_token_has_when_it_is_given_more(olga):
     assert living_token().scopes == device.scopes == [ADMIN, READ, WRITE]
 
 
-def test_a_device_that_another_person_let_in_is_not_shown(olga, person):
+def test_a_device_that_another_person_let_in_is_not_shown(olga, make_user):
     from django.contrib.auth.models import Permission
 
-    pia = person(name="pia")
+    pia = make_user(name="pia")
     pia.user_permissions.add(Permission.objects.get(codename="pair_devices"))
     request = connecting.create_pairing_request(candidate(READ), None, "not-paired")
     pairing.approve(str(request.pk), by=olga, ceiling=scopes_of(olga))

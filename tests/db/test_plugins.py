@@ -8,7 +8,7 @@ from django.db import connection
 
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
-from tests.plugin_maker import TOOLS, forget, install, note
+from tests.harness.plugins import ECHO_PLUGIN, install_plugin, record_plugins, unload_plugins
 from tools_app.core.definition import CallContext, ToolEnv, ToolUnavailable
 from tools_app.core.plugin_hooks import HookCall
 from tools_app.models import McpServer, Plugin
@@ -31,7 +31,7 @@ def env() -> ToolEnv:
 
 
 def test_an_installed_plugin_is_listed_and_not_imported(add_plugin):
-    plugin = add_plugin("echo", TOOLS.format(tool="echo_word"), enabled=False)
+    plugin = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"), enabled=False)
     assert (plugin.package, plugin.version, plugin.enabled, plugin.error) == ("clawsite-echo", "1.2", False, "")
     assert plugin.seen_at
     assert not (add_plugin.folder / "echo.imported").exists()
@@ -39,7 +39,7 @@ def test_an_installed_plugin_is_listed_and_not_imported(add_plugin):
 
 
 async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add_plugin):
-    plugin = add_plugin("echo", TOOLS.format(tool="echo_word"))
+    plugin = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     assert (plugin.tools, plugin.error) == (["echo_word"], "")
     known = source_tools.load_tools()
     assert known.tools["echo_word"].facts == ToolFacts("echo_word", ("plugins",), "echo")
@@ -52,7 +52,7 @@ async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add_plug
 
 
 def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(add_plugin):
-    plugin = add_plugin("echo", TOOLS.format(tool="echo_word"))
+    plugin = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     source_changes.switch_plugins([plugin], on=False)
     known = source_tools.load_tools()
     assert "echo_word" not in known.tools
@@ -71,9 +71,9 @@ def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(ad
         ("tools = 5", "its `tools` is not a list"),
         ("tools = ['read']", "`tools` contains a str: create tools with @tool"),
         ("before_tool_call = [3]", "`before_tool_call` contains an object that is not callable"),
-        (TOOLS.format(tool="read"), "read is already a tool"),
-        (TOOLS.format(tool="browser"), "plugin bad may not use the name of a native tool (browser)"),
-        (TOOLS.format(tool="exec"), "exec is already a tool"),
+        (ECHO_PLUGIN.format(tool="read"), "read is already a tool"),
+        (ECHO_PLUGIN.format(tool="browser"), "plugin bad may not use the name of a native tool (browser)"),
+        (ECHO_PLUGIN.format(tool="exec"), "exec is already a tool"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add_plugin, code, error):
@@ -86,12 +86,15 @@ def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add_p
 
 @pytest.mark.parametrize("name", ["read", "exec", "bash", "Big"])
 def test_a_plugin_cannot_take_the_name_of_a_tool(add_plugin, name):
-    assert "invalid plugin name" in add_plugin(name, TOOLS.format(tool="harmless")).error
+    assert "invalid plugin name" in add_plugin(name, ECHO_PLUGIN.format(tool="harmless")).error
     assert "harmless" not in source_tools.load_tools().tools
 
 
 def test_of_two_plugins_with_the_same_tool_the_first_by_name_keeps_it(add_plugin):
-    first, second = add_plugin("alpha", TOOLS.format(tool="echo_word")), add_plugin("beta", TOOLS.format(tool="echo_word"))
+    first, second = (
+        add_plugin("alpha", ECHO_PLUGIN.format(tool="echo_word")),
+        add_plugin("beta", ECHO_PLUGIN.format(tool="echo_word")),
+    )
     assert first.error == ""
     assert second.error == "echo_word is already a tool of alpha"
     assert source_tools.load_tools().tools["echo_word"].facts.plugin == "alpha"
@@ -103,26 +106,28 @@ def slow(add_plugin, monkeypatch):
     monkeypatch.setattr(plugins, "IMPORT_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(threading, "test_may_end", threading.Event(), raising=False)
     monkeypatch.setattr(threading, "test_begun", [], raising=False)
-    code = "import threading\nthreading.test_begun.append(1)\nthreading.test_may_end.wait()\n" + TOOLS.format(tool="slow_word")
+    code = "import threading\nthreading.test_begun.append(1)\nthreading.test_may_end.wait()\n" + ECHO_PLUGIN.format(
+        tool="slow_word"
+    )
     add_plugin("slow", code, enabled=False)
     yield threading
     threading.test_may_end.set()
 
 
 async def test_a_plugin_whose_import_goes_on_holds_nobody_up_and_is_there_when_it_ends(add_plugin, slow, eventually):
-    add_plugin("echo", TOOLS.format(tool="echo_word"))
+    add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     await eventually(lambda: "echo_word" in source_tools.load_tools().tools)
     Plugin.objects.filter(name="slow").update(enabled=True)
     looks = [db.read(source_tools.load_tools) for _ in range(3 * db.READER_THREADS)]  # more than there are threads to read on
     for known in await asyncio.gather(*looks):
         assert "echo_word" in known.tools
         assert "slow_word" not in known.tools
-    note()
+    record_plugins()
     assert Plugin.objects.get(name="slow").error == "its import has not ended yet"
     slow.test_may_end.set()
     await eventually(lambda: "slow_word" in source_tools.load_tools().tools)
     assert len(slow.test_begun) == 1
-    note()
+    record_plugins()
     assert Plugin.objects.get(name="slow").error == ""
 
 
@@ -172,7 +177,9 @@ def test_a_publication_waits_for_plugins_outside_of_its_transaction(slow, monkey
 
 
 def test_a_factory_that_fails_declines(add_plugin):
-    code = TOOLS.format(tool="echo_word") + "\nmake = None\nimport dataclasses\n\ndef broken(env):\n    raise ValueError('no')\n"
+    code = (
+        ECHO_PLUGIN.format(tool="echo_word") + "\nmake = None\nimport dataclasses\n\ndef broken(env):\n    raise ValueError('no')\n"
+    )
     add_plugin("echo", code + "tools = [dataclasses.replace(tools[0], make=broken)]\n")
     with pytest.raises(ToolUnavailable, match="it could not be made, see the log: `ValueError`"):
         source_tools.load_tools().tools["echo_word"].factory.create(env())
@@ -240,16 +247,16 @@ def test_an_allow_list_of_a_plugin_that_is_off_is_warned_about_too(add_plugin):
 
 
 def test_a_plugin_that_was_removed_says_so(add_plugin):
-    add_plugin("echo", TOOLS.format(tool="echo_word"))
+    add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     for each in add_plugin.folder.glob("*.dist-info/*"):
         each.unlink()
-    forget(add_plugin.folder)
-    note()
+    unload_plugins(add_plugin.folder)
+    record_plugins()
     assert Plugin.objects.get().error == "it is not installed any more"
 
 
 def test_what_is_known_is_remembered_until_a_row_changes(add_plugin, django_assert_num_queries):
-    plugin = add_plugin("echo", TOOLS.format(tool="echo_word"))
+    plugin = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     source_tools.load_tools()
     with django_assert_num_queries(1):
         first = source_tools.load_tools()
@@ -259,7 +266,7 @@ def test_what_is_known_is_remembered_until_a_row_changes(add_plugin, django_asse
 
 
 async def test_a_worker_lists_what_is_installed(add_plugin):
-    install(add_plugin.folder, "later", TOOLS.format(tool="later_word"))
+    install_plugin(add_plugin.folder, "later", ECHO_PLUGIN.format(tool="later_word"))
     keeper = SourceRefresher()
     try:
         await keeper.refresh()
@@ -271,7 +278,7 @@ async def test_a_worker_lists_what_is_installed(add_plugin):
 def test_a_server_may_not_be_called_like_a_plugin(add_plugin):
     from clawsite.infra.errors import InvalidRequest
 
-    add_plugin("echo", TOOLS.format(tool="echo_word"), enabled=False)
+    add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"), enabled=False)
     with pytest.raises(InvalidRequest, match="is already the name of a tool or plugin"):
         source_changes.save_server(McpServer(name="echo", command="true"))
 

@@ -6,8 +6,8 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from tests.page_source import compact_html
-from tests.policies import policy_restored
+from tests.harness.page_source import compact_html
+from tests.harness.policies import restore_policy
 from tools_app.models import PolicyTest, PolicyVersion
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.usefixtures("database", "surroundings")
 def surroundings(settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    with policy_restored():
+    with restore_policy():
         yield
 
 
 @pytest.fixture
-def operator(person) -> Client:
+def operator(make_user) -> Client:
     client = Client()
-    client.force_login(person("Operator", name="olga"))
+    client.force_login(make_user("Operator", name="olga"))
     return client
 
 
@@ -48,7 +48,7 @@ def test_a_version_is_restored_unless_something_changed_meanwhile(operator):
     assert operator.post("/policies/history/99/restore/", {"seen": 4}, secure=True).status_code == 404
 
 
-def test_a_version_is_restored_from_the_list_by_those_who_may(operator, person):
+def test_a_version_is_restored_from_the_list_by_those_who_may(operator, make_user):
     policies.save_policy(scope="agent", subject="main", profile="full")
     page = text_of(operator.get("/policies/history/", secure=True))
     (form,) = re.findall(r'<form method="post" action="/policies/history/(\d+)/restore/">.*?name="seen" value="(\d+)"', page)
@@ -56,7 +56,7 @@ def test_a_version_is_restored_from_the_list_by_those_who_may(operator, person):
     assert operator.post(f"/policies/history/{form[0]}/restore/", {"seen": form[1]}, secure=True).status_code == 302
     assert policies.current_rules().row("agent", "main").profile == "coding"
     auditor = Client()
-    auditor.force_login(person("Auditor"))
+    auditor.force_login(make_user("Auditor"))
     assert "/restore/" not in text_of(auditor.get("/policies/history/", secure=True))
 
 

@@ -14,8 +14,8 @@ from agents.models import Agent
 from clawsite.web.policies.query import ExplainQuery
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
-from tests.page_source import compact_html
-from tests.policies import policy_restored, recorded
+from tests.harness.page_source import compact_html
+from tests.harness.policies import create_tool_call, restore_policy
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy_store import policies
@@ -33,19 +33,19 @@ NASTY = '"><img src=x onerror=alert(1)>'
 def surroundings(settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    with policy_restored():
+    with restore_policy():
         yield
 
 
-def signed_in(person) -> Client:
+def signed_in(account) -> Client:
     client = Client()
-    client.force_login(person)
+    client.force_login(account)
     return client
 
 
 @pytest.fixture
-def operator(person) -> Client:
-    return signed_in(person("Operator", name="olga"))
+def operator(make_user) -> Client:
+    return signed_in(make_user("Operator", name="olga"))
 
 
 def text_of(response) -> str:
@@ -70,18 +70,18 @@ def cell(page: str, tool: str, layer: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_operators_and_auditors_look_others_may_not_and_nobody_unknown(person, page):
-    assert signed_in(person("Operator")).get(page, secure=True).status_code == 200
-    assert signed_in(person("Auditor")).get(page, secure=True).status_code == 200
-    refused = signed_in(person("User", "Approver")).get(page, secure=True)
+def test_operators_and_auditors_look_others_may_not_and_nobody_unknown(make_user, page):
+    assert signed_in(make_user("Operator")).get(page, secure=True).status_code == 200
+    assert signed_in(make_user("Auditor")).get(page, secure=True).status_code == 200
+    refused = signed_in(make_user("User", "Approver")).get(page, secure=True)
     assert refused.status_code == 403
     assert "You don’t have access to this page" in text_of(refused)
     unknown = Client().get(page, secure=True)
     assert (unknown.status_code, unknown["Location"]) == (302, f"/sign-in/?next={page}")
 
 
-def test_an_auditor_changes_nothing(person):
-    auditor = signed_in(person("Auditor"))
+def test_an_auditor_changes_nothing(make_user):
+    auditor = signed_in(make_user("Auditor"))
     test = save_test(name="t", expected="never", agent="main", tool="web_fetch")
     posts = ("save/", "delete/", "history/1/restore/", "tests/new/", f"tests/{test.pk}/", f"tests/{test.pk}/delete/")
     assert {auditor.post(f"/policies/{path}", {"seen": 1}, secure=True).status_code for path in posts} == {403}
@@ -293,17 +293,17 @@ def test_a_rule_is_deleted_by_its_place_and_version(operator):
 # Replay, one call
 
 
-def test_a_draft_is_replayed_over_recorded_calls(operator, user, session_of):
-    recorded(user, session_of(user), name="write", status="finished")
-    call = recorded(user, session_of(user), name="web_fetch")
+def test_a_draft_is_replayed_over_recorded_calls(operator, user, make_session):
+    create_tool_call(user, make_session(user), name="write", status="finished")
+    call = create_tool_call(user, make_session(user), name="web_fetch")
     page = ask(operator, scope="agent", for_agent="main", seen=1, profile="coding", deny="write", also_allow="web_fetch", replay=7)
     assert "Would newly deny 1 and newly allow 1 of 2 tool calls" in page
     assert f'href="/policies/calls/{call.pk}/"' in page
 
 
-def test_a_call_is_explained_without_what_was_said(operator, user, session_of):
+def test_a_call_is_explained_without_what_was_said(operator, user, make_session):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
-    call = recorded(user, session_of(user))
+    call = create_tool_call(user, make_session(user))
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
     assert "Agent: deny entry `write`" in page
@@ -314,17 +314,17 @@ def test_a_call_is_explained_without_what_was_said(operator, user, session_of):
     assert "the secret prompt" not in page
 
 
-def test_an_auditor_and_the_people_of_the_conversation_see_the_arguments(person, session_of):
-    olga = person("Operator", "User")
-    call = recorded(olga, session_of(olga), name="web_fetch")
-    for reader in (olga, person("Auditor")):
+def test_an_auditor_and_the_people_of_the_conversation_see_the_arguments(make_user, make_session):
+    olga = make_user("Operator", "User")
+    call = create_tool_call(olga, make_session(olga), name="web_fetch")
+    for reader in (olga, make_user("Auditor")):
         assert "the-secret-path" in text_of(signed_in(reader).get(f"/policies/calls/{call.pk}/", secure=True))
 
 
-def test_a_call_is_not_found_by_those_who_may_not_look(person, user, session_of):
-    call = recorded(user, session_of(user), name="web_fetch")
+def test_a_call_is_not_found_by_those_who_may_not_look(make_user, user, make_session):
+    call = create_tool_call(user, make_session(user), name="web_fetch")
     addresses = (f"/policies/calls/{call.pk}/", f"/policies/calls/?run={call.run.run_id}&call=c1")
-    for reader in (user, person("User", "Approver")):
+    for reader in (user, make_user("User", "Approver")):
         assert {signed_in(reader).get(address, secure=True).status_code for address in addresses} == {404}
     assert {Client().get(address, secure=True).status_code for address in addresses} == {302}
 
@@ -338,9 +338,9 @@ def test_a_call_is_not_found_by_those_who_may_not_look(person, user, session_of)
         {},
     ],
 )
-def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, user, session_of, names):
+def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, user, make_session, names):
     policies.save_policy(scope="group", channel="telegram", group="-100", sender=names.get("name", "anna"), deny=["read"])
-    call = recorded(user, session_of(user), name="read", channel="telegram", group="-100", sender=Sender(**names))
+    call = create_tool_call(user, make_session(user), name="read", channel="telegram", group="-100", sender=Sender(**names))
     page = unescape(text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True)))
     addresses = [each for each in re.findall(r'href="/policies/\?([^"#]*)"', page) if "scope=" not in each]
     assert addresses
@@ -352,24 +352,24 @@ def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, 
         assert cell(told, "read", "group").split()[0] == ("deny" if names else "none")
 
 
-def test_a_call_is_found_by_the_names_it_has_on_the_wire(operator, user, session_of):
-    call = recorded(user, session_of(user), name="web_fetch")
+def test_a_call_is_found_by_the_names_it_has_on_the_wire(operator, user, make_session):
+    call = create_tool_call(user, make_session(user), name="web_fetch")
     found = operator.get(f"/policies/calls/?run={call.run.run_id}&call=c1", secure=True)
     assert found["Location"] == f"/policies/calls/{call.pk}/"
     assert operator.get("/policies/calls/?run=other&call=c1", secure=True).status_code == 404
 
 
-def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such(operator, user, session_of):
-    call = recorded(user, session_of(user), name="web_fetch")
+def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such(operator, user, make_session):
+    call = create_tool_call(user, make_session(user), name="web_fetch")
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, query={}, verdict={})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
     assert "Unavailable in this run" in page
     assert "Not recorded." in page
 
 
-def test_a_call_of_a_tool_that_lacked_something_says_what_and_whether_it_still_does(operator, user, session_of, settings):
+def test_a_call_of_a_tool_that_lacked_something_says_what_and_whether_it_still_does(operator, user, make_session, settings):
     policies.save_policy(scope="agent", subject="main", profile="full")
-    call = recorded(user, session_of(user), name="web_search")
+    call = create_tool_call(user, make_session(user), name="web_search")
     reason = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, verdict={**call.verdict, "not_offered": reason})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))

@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from tests.policies import policy_restored
+from tests.harness.policies import restore_policy
 from tools_app.admin import policy_forms
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS
@@ -24,7 +24,7 @@ EMPTY = dict.fromkeys((*SCOPE_FIELDS, "profile", *LIST_FIELDS), "")
 def surroundings(settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    with policy_restored():
+    with restore_policy():
         yield
 
 
@@ -37,8 +37,8 @@ def staff(someone) -> Client:
 
 
 @pytest.fixture
-def operator(person) -> Client:
-    return staff(person("Operator", name="olga"))
+def operator(make_user) -> Client:
+    return staff(make_user("Operator", name="olga"))
 
 
 def change(policy: ToolPolicy) -> str:
@@ -170,8 +170,8 @@ def test_findings_are_returned_while_typing(operator):
     assert findings(scope="agent", subject="main", profile="coding", deny="exec") == []
 
 
-def test_findings_require_view_permission(person):
-    answer = staff(person("User")).get(FINDINGS, {"scope": "global"}, secure=True)
+def test_findings_require_view_permission(make_user):
+    answer = staff(make_user("User")).get(FINDINGS, {"scope": "global"}, secure=True)
     assert answer.status_code == 403
     assert Client().get(FINDINGS, {"scope": "global"}, secure=True).status_code == 302
 
@@ -211,7 +211,7 @@ def test_changed_policy_test_is_neither_overwritten_nor_deleted(operator):
     assert (newest.number, newest.changed_by.username, newest.tests[0]["tool"]) == (4, "olga", "web_search")
 
 
-def test_restore_action_shows_changes_first(operator, person):
+def test_restore_action_shows_changes_first(operator, make_user):
     policies.save_policy(scope="agent", subject="main", profile="full")
     old = PolicyVersion.objects.get(number=1)
     chosen = {"action": "restore", "_selected_action": [old.pk]}
@@ -220,7 +220,7 @@ def test_restore_action_shows_changes_first(operator, person):
     both = {"action": "restore", "_selected_action": [each.pk for each in PolicyVersion.objects.all()]}
     assert "Choose one version" in messages_of(operator, operator.post("/admin/tools_app/policyversion/", both, secure=True))
     assert policies.current_rules().version == 2
-    auditor = staff(person("Auditor"))
+    auditor = staff(make_user("Auditor"))
     assert b'value="restore"' not in auditor.get("/admin/tools_app/policyversion/", secure=True).content
 
 

@@ -23,9 +23,9 @@ FACTS = {facts.name: facts for facts in load_installed().nameable}
 
 
 @pytest.fixture
-def called(user, session_of):
+def called(user, make_session):
     """Store a call as it was evaluated under THEN: called("read", days=2, agent="main")."""
-    session, numbers = session_of(user), itertools.count()
+    session, numbers = make_session(user), itertools.count()
     run = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi").pk
 
     def make(name, *, days=0.0, offered=True, **changes):

@@ -59,8 +59,8 @@ def test_saving_same_scope_replaces_row():
     assert ToolPolicy.objects.filter(scope="group").count() == 1
 
 
-def test_version_records_change_and_author(person):
-    operator = person("Operator")
+def test_version_records_change_and_author(make_user):
+    operator = make_user("Operator")
     save_policy(scope="agent", subject="scout", profile="coding", changed_by=operator)
     delete_policy(scope="agent", subject="scout", changed_by=operator)
     restore_version(2, changed_by=operator)
@@ -70,8 +70,8 @@ def test_version_records_change_and_author(person):
     assert told[1:] == [(number, change, operator.pk) for number, change in enumerate(words, 2)]
 
 
-def test_a_version_outlives_the_account_that_made_it(person):
-    operator = person("Operator")
+def test_a_version_outlives_the_account_that_made_it(make_user):
+    operator = make_user("Operator")
     save_policy(scope="global", deny=["exec"], changed_by=operator)
     operator.delete()
     assert PolicyVersion.objects.get(number=2).changed_by is None

@@ -1,4 +1,4 @@
-"""What one test leaves behind is not there for the next: tests/reset.py."""
+"""What one test leaves behind is not there for the next: tests/harness/database.py."""
 
 import pytest
 from django.apps import apps
@@ -8,7 +8,7 @@ from agents.models import Agent
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.models import Lane, Session
-from tests.reset import KEPT, reset_database
+from tests.harness.database import KEPT, reset_database
 from tools_app.models import PolicyVersion, ToolPolicy
 
 pytestmark = pytest.mark.dialect
@@ -19,10 +19,10 @@ def all_rows():
     return {model._meta.label: list(model.objects.order_by("pk").values()) for model in models}
 
 
-def test_rows_that_were_added_changed_or_deleted_are_as_in_a_new_database(person, session_of):
+def test_rows_that_were_added_changed_or_deleted_are_as_in_a_new_database(make_user, make_session):
     reset_database()
     first = all_rows()
-    session_of(person("Operator"))
+    make_session(make_user("Operator"))
     Lane.objects.filter(name="main").update(max_running=1)
     Lane.objects.filter(name="cron").delete()
     Agent.objects.all().delete()
@@ -37,10 +37,10 @@ def test_rows_that_were_added_changed_or_deleted_are_as_in_a_new_database(person
     assert all_rows() == first
 
 
-def test_ids_are_not_used_twice(person, session_of):
-    earlier = person()
-    session_of(earlier)
+def test_ids_are_not_used_twice(make_user, make_session):
+    earlier = make_user()
+    make_session(earlier)
     reset_database()
 
-    assert person().pk > earlier.pk
+    assert make_user().pk > earlier.pk
     assert not Session.objects.exists()

@@ -14,8 +14,8 @@ from clawsite.infra.models import AuditEntry
 from sessions_app.models import Event, Run
 from sessions_app.runs import queue
 from sessions_app.sessions import members
-from tests.approvals import asked
-from tests.rest import CSRF, Rest, browser_of, program_of
+from tests.harness.approvals import create_approval
+from tests.harness.rest_client import CSRF, RestClient, browser_client, token_client
 from tools_app.models import Approval
 from tools_app.policy_store import policies
 
@@ -25,13 +25,13 @@ GATEWAY = "test-gateway-token"
 
 @pytest.fixture
 def me(user):
-    return program_of(user)
+    return token_client(user)
 
 
 @pytest.fixture
-async def run(me, user, session_of):
+async def run(me, user, make_session):
     """A run of one's own that waits to begin."""
-    session = session_of(user)
+    session = make_session(user)
     sent = await me.post(f"/sessions/{session.pk}/messages", {"message": "hello"}, Idempotency_Key="first")
     return Run.objects.get(pk=sent.data["id"])
 
@@ -39,8 +39,8 @@ async def run(me, user, session_of):
 # Runs
 
 
-async def test_runs_are_listed_page_by_page_newest_first(me, user, session_of):
-    session = session_of(user)
+async def test_runs_are_listed_page_by_page_newest_first(me, user, make_session):
+    session = make_session(user)
     for number in range(3):
         await me.post(f"/sessions/{session.pk}/messages", {"message": "x"}, Idempotency_Key=f"r{number}")
     first = (await me.get("/runs?limit=2")).data
@@ -85,8 +85,8 @@ async def test_a_run_that_a_worker_has_is_asked_to_stop(me, run):
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("GET", "/events"), ("POST", "/abort")])
-async def test_somebody_elses_run_is_not_there(run, person, method, path):
-    stranger = program_of(person())
+async def test_somebody_elses_run_is_not_there(run, make_user, method, path):
+    stranger = token_client(make_user())
     assert (await stranger.ask(method, f"/runs/{run.pk}{path}")).status_code == 404
     assert (await stranger.ask(method, f"/runs/{run.run_id}{path}")).status_code == 404
     assert (await stranger.ask(method, f"/runs/{2**52}{path}")).status_code == 404
@@ -96,8 +96,8 @@ async def test_somebody_elses_run_is_not_there(run, person, method, path):
     assert run.status == "accepted"
 
 
-async def test_an_operator_sees_a_run_without_the_words(run, person):
-    told = (await program_of(person("Operator")).get(f"/runs/{run.pk}")).data
+async def test_an_operator_sees_a_run_without_the_words(run, make_user):
+    told = (await token_client(make_user("Operator")).get(f"/runs/{run.pk}")).data
     assert (told["run"]["words"], told["run"]["prompt"]) == (False, "")
 
 
@@ -113,24 +113,24 @@ async def test_a_run_is_also_named_by_its_key(me, run):
     assert (await me.post("/runs/first/abort")).data == {"id": run.pk, "runId": "first", "aborted": True}
 
 
-async def test_ones_own_run_comes_first_among_those_of_the_same_key(me, run, person, session_of):
-    other = person()
-    theirs = session_of(other)
-    await program_of(other).post(f"/sessions/{theirs.pk}/messages", {"message": "theirs"}, Idempotency_Key="first")
+async def test_ones_own_run_comes_first_among_those_of_the_same_key(me, run, make_user, make_session):
+    other = make_user()
+    theirs = make_session(other)
+    await token_client(other).post(f"/sessions/{theirs.pk}/messages", {"message": "theirs"}, Idempotency_Key="first")
     await db.write(members.share, other, theirs, run.owner.username, "writer")
     assert (await me.get("/runs/first")).data["run"]["prompt"] == "hello"
     await db.write(members.share, run.owner, run.session, other.username, "writer")
-    assert (await program_of(other).get("/runs/first")).data["run"]["prompt"] == "theirs"
+    assert (await token_client(other).get("/runs/first")).data["run"]["prompt"] == "theirs"
 
 
-async def test_digits_are_a_number_also_when_a_run_is_called_so(me, run, session_of):
-    session = session_of(run.owner)
+async def test_digits_are_a_number_also_when_a_run_is_called_so(me, run, make_session):
+    session = make_session(run.owner)
     await me.post(f"/sessions/{session.pk}/messages", {"message": "another"}, Idempotency_Key=str(run.pk))
     assert (await me.get(f"/runs/{run.pk}")).data["run"]["prompt"] == "hello"
 
 
 async def test_stopping_needs_the_scope_write(user, run):
-    answer = await program_of(user, READ).post(f"/runs/{run.pk}/abort")
+    answer = await token_client(user, READ).post(f"/runs/{run.pk}/abort")
     assert (answer.status_code, answer.data["details"]["scope"]) == (403, WRITE)
 
 
@@ -138,44 +138,44 @@ async def test_stopping_needs_the_scope_write(user, run):
 
 
 @pytest.fixture
-def question(user, session_of):
-    return asked(user, session_of(user))
+def question(user, make_session):
+    return create_approval(user, make_session(user))
 
 
-async def test_a_question_is_seen_by_its_owner_and_answered_by_an_approver(me, person, question):
+async def test_a_question_is_seen_by_its_owner_and_answered_by_an_approver(me, make_user, question):
     mine = (await me.get("/approvals")).data["items"]
     assert [row["id"] for row in mine] == [str(question.pk)]
-    approver = person("Approver", name="ada")
-    theirs = program_of(approver)
+    approver = make_user("Approver", name="ada")
+    theirs = token_client(approver)
     seen = (await theirs.get(f"/approvals/{question.pk}")).data
     answer = {"decision": "deny", "reason": "not today", "planHash": seen["planHash"]}
     assert (await me.post(f"/approvals/{question.pk}/decision", answer)).status_code == 403
     told = await theirs.post(f"/approvals/{question.pk}/decision", answer)
     assert (told.status_code, told.data["status"], told.data["resolvedBy"]) == (200, "denied", "ada")
     assert (await theirs.post(f"/approvals/{question.pk}/decision", answer)).status_code == 200
-    late = await program_of(person("Approver")).post(f"/approvals/{question.pk}/decision", {"decision": "allow-once"})
+    late = await token_client(make_user("Approver")).post(f"/approvals/{question.pk}/decision", {"decision": "allow-once"})
     assert (late.status_code, late.data["code"], late.data["details"]["decidedBy"]) == (409, "CONFLICT", "ada")
     assert (await me.get("/approvals")).data["items"] == []
     assert [row["id"] for row in (await me.get("/approvals?status=denied")).data["items"]] == [str(question.pk)]
 
 
-async def test_questions_come_page_by_page_oldest_first(me, user, session_of):
-    made = [str(asked(user, session_of(user)).pk) for _ in range(3)]
+async def test_questions_come_page_by_page_oldest_first(me, user, make_session):
+    made = [str(create_approval(user, make_session(user)).pk) for _ in range(3)]
     first = (await me.get("/approvals?limit=2")).data
     rest = (await me.get(f"/approvals?limit=2&cursor={first['next']}")).data
     assert [row["id"] for page in (first, rest) for row in page["items"]] == made
     assert rest["next"] is None
 
 
-async def test_somebody_elses_question_is_not_there(person, question):
-    stranger = program_of(person())
+async def test_somebody_elses_question_is_not_there(make_user, question):
+    stranger = token_client(make_user())
     assert (await stranger.get("/approvals?status=all")).data["items"] == []
     assert (await stranger.get(f"/approvals/{question.pk}")).status_code == 404
     assert (await stranger.get("/approvals/no-uuid")).status_code == 400
 
 
-async def test_a_cookie_approves_only_with_the_csrf_token(person, question):
-    browser = browser_of(person("Approver"))
+async def test_a_cookie_approves_only_with_the_csrf_token(make_user, question):
+    browser = browser_client(make_user("Approver"))
     answer = {"decision": "deny"}
     assert (await browser.post(f"/approvals/{question.pk}/decision", answer)).status_code == 403
     assert Approval.objects.get().status == "pending"
@@ -185,24 +185,24 @@ async def test_a_cookie_approves_only_with_the_csrf_token(person, question):
 @pytest.mark.parametrize(
     "body", [{}, {"decision": "perhaps"}, {"decision": "deny", "reason": "x" * 10_000}, {"decision": "deny", "by": 1}]
 )
-async def test_an_answer_of_another_shape_decides_nothing(person, question, body):
-    answer = await program_of(person("Approver")).post(f"/approvals/{question.pk}/decision", body)
+async def test_an_answer_of_another_shape_decides_nothing(make_user, question, body):
+    answer = await token_client(make_user("Approver")).post(f"/approvals/{question.pk}/decision", body)
     assert (answer.status_code, bool(answer.data["errors"])) == (400, True)
     assert Approval.objects.get().status == "pending"
 
 
 async def test_the_gateway_token_never_approves(question):
-    answer = await Rest(GATEWAY).post(f"/approvals/{question.pk}/decision", {"decision": "allow-once"})
+    answer = await RestClient(GATEWAY).post(f"/approvals/{question.pk}/decision", {"decision": "allow-once"})
     assert (answer.status_code, answer.data["details"]["scope"]) == (403, APPROVALS)
 
 
 # Policies
 
 
-async def test_the_policy_and_its_versions_are_read_by_whoever_may_look(person, fresh_policy):
+async def test_the_policy_and_its_versions_are_read_by_whoever_may_look(make_user, fresh_policy):
     policies.save_policy(scope="agent", subject="helper", profile="minimal", also_allow=["read"])
     for group in ("Operator", "Auditor"):
-        rest = program_of(person(group))
+        rest = token_client(make_user(group))
         now = (await rest.get("/policies")).data
         assert now["version"] == 2
         assert [row["alsoAllow"] for row in now["rows"] if row["subject"] == "helper"] == [["read"]]
@@ -221,8 +221,8 @@ async def test_whoever_may_not_look_at_the_policy_is_told_so(me, path):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_no_program_changes_the_policy(person, method):
-    rest = program_of(person("Operator"))
+async def test_no_program_changes_the_policy(make_user, method):
+    rest = token_client(make_user("Operator"))
     for path in ("/policies", "/policies/versions", "/policies/versions/1"):
         assert (await rest.ask(method, path, {})).status_code == 405
 
@@ -250,7 +250,7 @@ async def test_agents_are_listed_and_found(me):
 async def test_a_token_is_made_shown_once_used_and_revoked(me, user):
     made = await me.post("/tokens", {"name": "robot", "scopes": [READ]})
     assert made.status_code == 201
-    robot = Rest(made.data["secret"])
+    robot = RestClient(made.data["secret"])
     assert (await robot.get("/sessions")).status_code == 200
     assert (await robot.post("/sessions", {})).status_code == 403
     listed = (await me.get("/tokens")).data["items"]
@@ -263,26 +263,30 @@ async def test_a_token_is_made_shown_once_used_and_revoked(me, user):
     assert acts.count() == 2
 
 
-async def test_a_token_makes_none_that_reaches_further_than_itself(person):
-    user = person("User", "Approver")
+async def test_a_token_makes_none_that_reaches_further_than_itself(make_user):
+    user = make_user("User", "Approver")
     token, secret = issue_token(user, "small", [READ, WRITE], clock.now() + dt.timedelta(days=1))
     made = (
-        await Rest(secret).post("/tokens", {"name": "big", "scopes": [READ, WRITE, APPROVALS], "expiresAt": 4_102_444_800_000})
+        await RestClient(secret).post(
+            "/tokens", {"name": "big", "scopes": [READ, WRITE, APPROVALS], "expiresAt": 4_102_444_800_000}
+        )
     ).data
     assert made["scopes"] == [READ, WRITE]
     assert made["expiresAt"] <= clock.to_ms(token.expires_at)
     assert APPROVALS in scopes_of(user)
-    assert (await Rest(issue_token(user, "eyes", [READ])[1]).post("/tokens", {"name": "x", "scopes": [READ]})).status_code == 403
+    assert (
+        await RestClient(issue_token(user, "eyes", [READ])[1]).post("/tokens", {"name": "x", "scopes": [READ]})
+    ).status_code == 403
 
 
 async def test_the_gateway_token_makes_and_ends_no_tokens(me):
-    gateway = Rest(GATEWAY)
+    gateway = RestClient(GATEWAY)
     assert (await gateway.post("/tokens", {"name": "x", "scopes": [READ]})).status_code == 403
     assert (await gateway.delete("/tokens/1")).status_code == 403
 
 
-async def test_somebody_elses_token_is_not_there(me, person):
-    theirs = issue_token(person(), "theirs", [READ])[0]
+async def test_somebody_elses_token_is_not_there(me, make_user):
+    theirs = issue_token(make_user(), "theirs", [READ])[0]
     assert (await me.delete(f"/tokens/{theirs.pk}")).status_code == 404
     assert AccessToken.objects.get(pk=theirs.pk).revoked_at is None
     assert theirs.name not in [row["name"] for row in (await me.get("/tokens")).data["items"]]
@@ -305,7 +309,7 @@ async def test_a_token_of_another_shape_is_not_made(me, body):
 
 
 async def test_a_cookie_makes_a_token_only_with_the_csrf_token(user):
-    browser = browser_of(user)
+    browser = browser_client(user)
     body = {"name": "robot", "scopes": [READ]}
     assert (await browser.post("/tokens", body)).status_code == 403
     assert (await browser.post("/tokens", body, X_CSRFToken=CSRF)).status_code == 201
@@ -317,14 +321,14 @@ BODIES = {"changeSession": {"label": "mine"}, "sendMessage": {"message": "hello"
 OF_EVERYBODY = {"agent", "tool", "version"}  # names of things that belong to nobody
 
 
-async def test_no_operation_finds_what_belongs_to_somebody_else(person, session_of):
+async def test_no_operation_finds_what_belongs_to_somebody_else(make_user, make_session):
     """Whichever there are: an operation that is added is tried too, or this test says which body it needs."""
-    owner = person()
-    session = session_of(owner)
-    question = asked(owner, session)
+    owner = make_user()
+    session = make_session(owner)
+    question = create_approval(owner, session)
     names = {"session_id": session.pk, "run": question.run_id, "approval": question.pk}
     names |= {"token": issue_token(owner, "theirs", [READ])[0].pk}
-    stranger, tried = program_of(person("User", "Operator")), 0
+    stranger, tried = token_client(make_user("User", "Operator")), 0
     for path, methods in load_openapi()["paths"].items():
         parts = set(re.findall(r"{(\w+)}", path))
         if not parts or parts <= OF_EVERYBODY:
@@ -350,7 +354,7 @@ async def test_no_operation_finds_what_belongs_to_somebody_else(person, session_
 
 
 async def test_the_document_is_public_and_names_scopes_and_refusals(database):
-    answer = await Rest().get("/openapi.json")
+    answer = await RestClient().get("/openapi.json")
     assert answer.status_code == 200
     paths = answer.data["paths"]
     assert paths["/api/approvals/{approval}/decision"]["post"]["x-scope"] == APPROVALS

@@ -7,7 +7,7 @@ from sessions_app.keys import OPENAI_CHANNEL
 from sessions_app.models import Event, Run, Session
 from sessions_app.sessions import members
 from sessions_app.sessions.service import create_session
-from tests.rest import CSRF, Rest, browser_of, program_of
+from tests.harness.rest_client import CSRF, RestClient, browser_client, token_client
 
 pytestmark = pytest.mark.dialect
 
@@ -16,7 +16,7 @@ READ, WRITE = "operator.read", "operator.write"
 
 @pytest.fixture
 def me(user):
-    return program_of(user)
+    return token_client(user)
 
 
 async def test_a_session_is_made_found_changed_and_deleted(me, user):
@@ -59,8 +59,8 @@ async def test_the_same_idempotency_key_for_another_agent_is_a_conflict(me, user
     assert Session.objects.filter(owner=user).count() == 1
 
 
-async def test_pages_follow_each_other_without_gap_or_repetition(me, user, session_of):
-    ids = {str(session_of(user).pk) for _ in range(5)}
+async def test_pages_follow_each_other_without_gap_or_repetition(me, user, make_session):
+    ids = {str(make_session(user).pk) for _ in range(5)}
     seen, cursor = [], ""
     while cursor is not None:
         page = (await me.get(f"/sessions?limit=2&cursor={cursor}")).data
@@ -126,8 +126,8 @@ OF_A_SESSION = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), OF_A_SESSION)
-async def test_somebody_elses_session_is_not_there(me, person, session_of, method, path, body):
-    theirs = session_of(person())
+async def test_somebody_elses_session_is_not_there(me, make_user, make_session, method, path, body):
+    theirs = make_session(make_user())
     for name in (theirs.pk, theirs.generation_id, "no-id"):
         answer = await me.ask(method, f"/sessions/{name}{path}", body)
         assert (answer.status_code, answer.data["code"]) == (404, "NOT_FOUND")
@@ -137,29 +137,29 @@ async def test_somebody_elses_session_is_not_there(me, person, session_of, metho
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [case for case in OF_A_SESSION if case[0] != "GET"])
-async def test_changing_needs_the_scope_write(user, session_of, method, path, body):
-    answer = await program_of(user, READ).ask(method, f"/sessions/{session_of(user).pk}{path}", body)
+async def test_changing_needs_the_scope_write(user, make_session, method, path, body):
+    answer = await token_client(user, READ).ask(method, f"/sessions/{make_session(user).pk}{path}", body)
     assert (answer.status_code, answer.data["details"]) == (403, {"scope": WRITE})
 
 
-async def test_whoever_shares_a_session_reads_it_and_does_not_delete_it(user, person, session_of):
-    guest, session = person(), session_of(user)
+async def test_whoever_shares_a_session_reads_it_and_does_not_delete_it(user, make_user, make_session):
+    guest, session = make_user(), make_session(user)
     members.share(user, session, guest.username, "viewer")
-    theirs = program_of(guest)
+    theirs = token_client(guest)
     assert (await theirs.get(f"/sessions/{session.pk}")).status_code == 200
     assert (await theirs.delete(f"/sessions/{session.pk}")).status_code == 403
     assert (await theirs.post(f"/sessions/{session.pk}/messages", {"message": "hello"})).status_code == 403
 
 
-async def test_nobody_is_let_in_without_a_credential(user, session_of):
-    for rest in (Rest(), Rest("claw_nothing_at_all"), Rest("")):
+async def test_nobody_is_let_in_without_a_credential(user, make_session):
+    for rest in (RestClient(), RestClient("claw_nothing_at_all"), RestClient("")):
         answer = await rest.get("/sessions")
         assert (answer.status_code, answer.data["code"]) == (401, "UNAUTHORIZED")
         assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
 async def test_a_cookie_reads_as_it_is_and_changes_only_with_the_csrf_token(user):
-    browser = browser_of(user)
+    browser = browser_client(user)
     assert (await browser.get("/sessions")).status_code == 200
     answer = await browser.post("/sessions", {})
     assert (answer.status_code, answer.data["code"]) == (403, "FORBIDDEN")
@@ -169,8 +169,8 @@ async def test_a_cookie_reads_as_it_is_and_changes_only_with_the_csrf_token(user
     assert (await browser.post("/sessions", {}, X_CSRFToken=CSRF)).status_code == 201
 
 
-async def test_a_message_starts_one_run_however_often_it_is_sent(me, user, session_of):
-    path = f"/sessions/{session_of(user).pk}/messages"
+async def test_a_message_starts_one_run_however_often_it_is_sent(me, user, make_session):
+    path = f"/sessions/{make_session(user).pk}/messages"
     first = await me.post(path, {"message": "hello"}, Idempotency_Key="k-1")
     again = await me.post(path, {"message": "hello"}, Idempotency_Key="k-1")
     other = await me.post(path, {"message": "something else"}, Idempotency_Key="k-1")
@@ -181,8 +181,8 @@ async def test_a_message_starts_one_run_however_often_it_is_sent(me, user, sessi
     assert (await me.post(path, {"message": "hello"})).data["runId"].startswith("rest-")
 
 
-async def test_a_run_keeps_the_trace_that_its_request_came_with(me, user, session_of):
-    path = f"/sessions/{session_of(user).pk}/messages"
+async def test_a_run_keeps_the_trace_that_its_request_came_with(me, user, make_session):
+    path = f"/sessions/{make_session(user).pk}/messages"
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     sent = await me.post(path, {"message": "hello"}, Idempotency_Key="k-1", traceparent=trace)
     assert (await me.get(f"/runs/{sent.data['id']}")).data["run"]["traceparent"] == trace
@@ -195,16 +195,16 @@ async def test_a_run_keeps_the_trace_that_its_request_came_with(me, user, sessio
 @pytest.mark.parametrize(
     "body", [{"message": ""}, {"message": "/stop"}, {"message": "/status"}, {}, {"message": "x", "attachments": [{}]}]
 )
-async def test_what_is_no_message_starts_nothing(me, user, session_of, body):
-    answer = await me.post(f"/sessions/{session_of(user).pk}/messages", body)
+async def test_what_is_no_message_starts_nothing(me, user, make_session, body):
+    answer = await me.post(f"/sessions/{make_session(user).pk}/messages", body)
     assert (answer.status_code, answer.data["code"]) == (400, "INVALID_REQUEST")
     assert not Run.objects.exists()
 
 
-async def test_messages_are_read_page_by_page_into_the_past(me, user, session_of):
+async def test_messages_are_read_page_by_page_into_the_past(me, user, make_session):
     from sessions_app.sessions.service import inject_message
 
-    session = session_of(user)
+    session = make_session(user)
     for number in range(5):
         inject_message(user, session, f"word {number}")
     path = f"/sessions/{session.pk}/messages?limit=2"
@@ -220,8 +220,8 @@ async def test_messages_are_read_page_by_page_into_the_past(me, user, session_of
     assert (oldest["next"], newest["queued"], newest["activeRun"]) == (None, [], None)
 
 
-async def test_events_are_caught_up_exactly_from_where_the_messages_were_read(me, user, session_of):
-    session = session_of(user)
+async def test_events_are_caught_up_exactly_from_where_the_messages_were_read(me, user, make_session):
+    session = make_session(user)
     path = f"/sessions/{session.pk}"
     await me.post(f"{path}/messages", {"message": "one"}, Idempotency_Key="one")
     place = (await me.get(f"{path}/messages")).data["eventCursor"]
@@ -236,8 +236,8 @@ async def test_events_are_caught_up_exactly_from_where_the_messages_were_read(me
     assert (await me.get(f"{path}/events?cursor={news['next']}")).data["items"] == []
 
 
-async def test_a_place_whose_events_are_gone_says_so(me, user, session_of):
-    session = session_of(user)
+async def test_a_place_whose_events_are_gone_says_so(me, user, make_session):
+    session = make_session(user)
     path = f"/sessions/{session.pk}"
     for key in ("one", "two", "three"):
         await me.post(f"{path}/messages", {"message": key}, Idempotency_Key=key)
@@ -248,8 +248,8 @@ async def test_a_place_whose_events_are_gone_says_so(me, user, session_of):
     assert "no longer stored" in gone["reason"]
 
 
-async def test_the_tools_of_a_session_are_explained(me, user, session_of):
-    path = f"/sessions/{session_of(user, 'agent:main:main').pk}/tools"
+async def test_the_tools_of_a_session_are_explained(me, user, make_session):
+    path = f"/sessions/{make_session(user, 'agent:main:main').pk}/tools"
     seen = (await me.get(path)).data
     offered = {tool["id"] for group in seen["groups"] for tool in group["tools"]}
     assert "read" in offered

@@ -63,8 +63,8 @@ def modelled(session):
 
 
 @pytest.fixture
-def talk(user, session_of):
-    session = session_of(user, "agent:main:talk")
+def talk(user, make_session):
+    session = make_session(user, "agent:main:talk")
     for prompt in ("one", "two", "three"):
         turn(user, session, prompt)
     session.refresh_from_db()
@@ -129,15 +129,15 @@ def test_what_is_hidden_cannot_be_replaced_again(user, talk):
         ask(user, talk, "drei", replaces=hidden)
 
 
-def test_a_message_of_another_session_cannot_be_replaced(user, person, session_of, talk):
+def test_a_message_of_another_session_cannot_be_replaced(user, make_user, make_session, talk):
     with pytest.raises(NotFound):
-        ask(user, session_of(user), "x", replaces=id_of(talk, "one"))
+        ask(user, make_session(user), "x", replaces=id_of(talk, "one"))
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.just(None), st.integers(0, 7)), max_size=12))
-def test_history_is_what_a_list_that_is_cut_would_be(user, session_of, steps):
-    session, expected = session_of(user, f"agent:main:{uuid.uuid4().hex}"), []
+def test_history_is_what_a_list_that_is_cut_would_be(user, make_session, steps):
+    session, expected = make_session(user, f"agent:main:{uuid.uuid4().hex}"), []
     for number, step in enumerate(steps):
         questions = expected[::2]
         if step is None or step >= len(questions):
@@ -180,8 +180,8 @@ def test_a_rewind_to_a_line_that_is_not_there_is_refused(user, talk):
         import_transcript(user, "agent:main:copy", io.BytesIO(lines))
 
 
-def test_pages_around_a_message_and_on_from_there(user, session_of):
-    session = session_of(user)
+def test_pages_around_a_message_and_on_from_there(user, make_session):
+    session = make_session(user)
     for number in range(20):
         session_service.inject_message(user, session, f"m{number}")
     session.refresh_from_db()
@@ -199,8 +199,8 @@ def test_pages_around_a_message_and_on_from_there(user, session_of):
         read_history(session, limit=6, around="unheard-of")
 
 
-def test_messages_carry_facts_about_themselves(user, session_of):
-    session = session_of(user)
+def test_messages_carry_facts_about_themselves(user, make_session):
+    session = make_session(user)
     ask(user, session, "read it")
     with transaction.atomic():
         (claimed,) = queue.claim_runs("w", 1).runs
@@ -227,8 +227,8 @@ def test_messages_carry_facts_about_themselves(user, session_of):
     assert done["durationMs"] >= 0
 
 
-def test_notices_stand_where_they_happened(user, session_of):
-    session = session_of(user)
+def test_notices_stand_where_they_happened(user, make_session):
+    session = make_session(user)
     session_service.reset_session(user, session)
     ask(user, session, "one")
     with transaction.atomic():
@@ -315,8 +315,8 @@ def test_a_message_whose_turn_has_come_is_not_taken_back(talk, user):
     assert Run.objects.get(pk=begun.pk).abort_requested_at is None
 
 
-def test_each_page_tells_its_own_unbegun_messages_and_each_is_told_once(user, session_of):
-    session = session_of(user)
+def test_each_page_tells_its_own_unbegun_messages_and_each_is_told_once(user, make_session):
+    session = make_session(user)
     stop(user, session, ask(user, session, "before all"))
     for number in range(6):
         turn(user, session, f"{number}")
@@ -346,8 +346,8 @@ def test_a_rewind_takes_unbegun_messages_with_it_but_not_later_ones(talk, user):
     assert noticed(talk)[-2:] == ["[early]", "[instead]"]
 
 
-def test_in_a_shared_session_everybody_replaces_their_own_and_the_owner_any(talk, user, person):
-    guest = person()
+def test_in_a_shared_session_everybody_replaces_their_own_and_the_owner_any(talk, user, make_user):
+    guest = make_user()
     SessionMember.objects.create(session=talk, user=guest, role=SessionMember.Role.WRITER)
     with pytest.raises(Forbidden):
         ask(guest, talk, "better", replaces=id_of(talk, "two"))
@@ -358,8 +358,8 @@ def test_in_a_shared_session_everybody_replaces_their_own_and_the_owner_any(talk
     assert shown(talk)[-2:] == ["the owner's", "to the owner's"]
 
 
-def test_in_a_shared_session_messages_say_who_wrote_them(talk, user, person):
-    guest = person()
+def test_in_a_shared_session_messages_say_who_wrote_them(talk, user, make_user):
+    guest = make_user()
     assert not any("sender" in message for message in read_history(talk, limit=9).messages)
     SessionMember.objects.create(session=talk, user=guest, role=SessionMember.Role.WRITER)
     turn(guest, talk, "of a guest")
@@ -373,10 +373,10 @@ def test_in_a_shared_session_messages_say_who_wrote_them(talk, user, person):
     assert read_history(talk, limit=100, notices=True).messages[-1]["sender"] == guest.username
 
 
-def test_what_was_stopped_in_the_queue_can_be_taken_back_later_by_its_author(talk, user, person):
+def test_what_was_stopped_in_the_queue_can_be_taken_back_later_by_its_author(talk, user, make_user):
     run = ask(user, talk, "never")
     stop(user, talk, run)
-    guest = person()
+    guest = make_user()
     SessionMember.objects.create(session=talk, user=guest, role=SessionMember.Role.WRITER)
     stop(guest, talk, run, Run.WITHDRAWN)
     assert noticed(talk)[-1] == "[never]"

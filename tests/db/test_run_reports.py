@@ -11,42 +11,42 @@ from sessions_app.reports import operations as operation_reports
 from sessions_app.reports import runs as run_reports
 from sessions_app.reports.redaction import redact_event_data
 from sessions_app.runs import lifecycle
-from tests.web.recordings import record
+from tests.harness.recorded_run import create_recorded_run
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
-def test_a_run_is_found_by_those_who_may_see_its_session(user, person, session_of):
-    run = record(user, session_of(user))
-    member, stranger = person(), person()
+def test_a_run_is_found_by_those_who_may_see_its_session(user, make_user, make_session):
+    run = create_recorded_run(user, make_session(user))
+    member, stranger = make_user(), make_user()
     SessionMember.objects.create(session=run.session, user=member)
     assert run_reports.find_viewable_run(member, pk=run.pk).may_read_text
     with pytest.raises(NotFound):
         run_reports.find_viewable_run(stranger, pk=run.pk)
 
 
-def test_of_two_runs_with_the_same_key_ones_own_is_meant(user, person, session_of):
-    auditor = person("Auditor", "User")
-    record(user, session_of(user), "same")
-    own = record(auditor, session_of(auditor), "same")
-    record(user, session_of(user), "other")
+def test_of_two_runs_with_the_same_key_ones_own_is_meant(user, make_user, make_session):
+    auditor = make_user("Auditor", "User")
+    create_recorded_run(user, make_session(user), "same")
+    own = create_recorded_run(auditor, make_session(auditor), "same")
+    create_recorded_run(user, make_session(user), "other")
     assert run_reports.find_viewable_run(auditor, run_id="same").run == own
     assert run_reports.find_viewable_run(auditor, run_id="other").run.owner == user
 
 
-def test_a_deleted_session_is_gone_for_people_and_not_for_operators(user, person, session_of):
-    run = record(user, session_of(user))
+def test_a_deleted_session_is_gone_for_people_and_not_for_operators(user, make_user, make_session):
+    run = create_recorded_run(user, make_session(user))
     Session.objects.filter(pk=run.session_id).update(deleted_at=clock.now())
     with pytest.raises(NotFound):
         run_reports.find_viewable_run(user, pk=run.pk)
-    operator = person("Operator")
+    operator = make_user("Operator")
     assert not run_reports.find_viewable_run(operator, pk=run.pk).may_read_text
     with pytest.raises(NotFound):
         run_reports.find_viewable_run(operator, pk=run.pk, operating=False)
 
 
-def test_the_time_of_a_run_is_told_apart(user, session_of):
-    report = run_reports.summarize_run(run_reports.find_viewable_run(user, pk=record(user, session_of(user)).pk))
+def test_the_time_of_a_run_is_told_apart(user, make_session):
+    report = run_reports.summarize_run(run_reports.find_viewable_run(user, pk=create_recorded_run(user, make_session(user)).pk))
     times = report["timings"]
     assert times == {"queuedMs": 900, "waitingMs": 0, "toolsMs": 1500, "modelMs": 8050, "firstWordMs": 1900, "totalMs": 10450}
     assert (report["attempts"], [retry["kind"] for retry in report["retries"]]) == (2, ["rate_limit"])
@@ -54,8 +54,8 @@ def test_the_time_of_a_run_is_told_apart(user, session_of):
     assert report["toolCalls"][2]["trace"][1]["rule"] == "deny entry `write`"
 
 
-def test_a_run_that_was_stopped_in_the_queue_never_met_a_model(user, session_of):
-    session = session_of(user)
+def test_a_run_that_was_stopped_in_the_queue_never_met_a_model(user, make_session):
+    session = make_session(user)
     accepted = lifecycle.accept_run(user=user, session=session, run_id="k", prompt="x")
     lifecycle.request_abort(user=user, session=session, run_id="k")
     report = run_reports.summarize_run(run_reports.find_viewable_run(user, pk=accepted.pk))
@@ -74,11 +74,11 @@ def test_what_is_not_known_to_be_harmless_is_not_told():
     }
 
 
-def test_usage_is_counted_by_day_agent_and_model(user, session_of):
-    record(user, session_of(user), "a")
-    old = record(user, session_of(user), "b", status="error")
+def test_usage_is_counted_by_day_agent_and_model(user, make_session):
+    create_recorded_run(user, make_session(user), "a")
+    old = create_recorded_run(user, make_session(user), "b", status="error")
     Run.objects.filter(pk=old.pk).update(accepted_at=clock.now() - dt.timedelta(days=3), model="openai/mini")
-    forgotten = record(user, session_of(user), "c")
+    forgotten = create_recorded_run(user, make_session(user), "c")
     Run.objects.filter(pk=forgotten.pk).update(accepted_at=clock.now() - dt.timedelta(days=40))
     used = operation_reports.report_usage(30)
     assert len(used.days) == 30

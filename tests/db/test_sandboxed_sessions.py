@@ -7,7 +7,7 @@ import pytest
 
 from agents.context.workspace import prepare_session_workspace, workspace_path
 from agents.models import Agent
-from tests.asking import allow_asking, claimed_run
+from tests.harness.approvals import allow_approval_requests, claim_run
 from tools_app.core.definition import CallRef, ToolEnv
 from tools_app.exec.planning import CommandRequest, make_plan
 from tools_app.exec.processes.running import RunningProcess
@@ -72,12 +72,12 @@ def test_with_write_access_the_sandbox_works_in_the_agents_own_workspace(agent):
 
 
 @pytest.mark.parametrize("access", ["none", "ro"])
-async def test_a_command_in_a_sandbox_sees_of_the_agents_workspace_what_the_rules_say(agent, user, session_of, access, tmp_path):
-    allow_asking(sandbox_mode="all", workspace_access=access)
+async def test_a_command_in_a_sandbox_sees_of_the_agents_workspace_what_the_rules_say(agent, user, make_session, access, tmp_path):
+    allow_approval_requests(sandbox_mode="all", workspace_access=access)
     inside = place(agent, MAIN, owner=user.pk, session=str(uuid.uuid4()), sandbox_mode="all", workspace_access=access)
     own = workspace_path(agent, user.pk)
     (own / "notes.txt").write_text("mine")
-    claimed = claimed_run(user, session_of(user))
+    claimed = claim_run(user, make_session(user))
     env = ToolEnv(
         inside.directory, "main", user.pk, str(claimed.session_id), MAIN, run_pk=claimed.pk, agent_workspace=inside.agent_workspace
     )

@@ -25,8 +25,8 @@ def found(user, query, **options):
 
 
 @pytest.fixture
-def talk(user, session_of):
-    session = session_of(user)
+def talk(user, make_session):
+    session = make_session(user)
     say(user, session, "The lobster SLEEPS", "un café crème", "東京都に行く", "水", "नमस्ते दुनिया", "it's 100% a_b")
     return session
 
@@ -78,22 +78,22 @@ def test_signs_in_a_query_have_no_meaning(user, talk, query):
     assert set(found(user, query)) <= {"The lobster SLEEPS", "it's 100% a_b"}
 
 
-def test_the_newest_come_first_and_the_limit_counts(user, session_of):
-    session = session_of(user)
+def test_the_newest_come_first_and_the_limit_counts(user, make_session):
+    session = make_session(user)
     say(user, session, *(f"lobster {number}" for number in range(30)))
     assert found(user, "lobster", limit=3) == ["lobster 29", "lobster 28", "lobster 27"]
 
 
-def test_places_where_pairs_do_not_touch_are_passed_over(user, session_of):
-    session = session_of(user)
+def test_places_where_pairs_do_not_touch_are_passed_over(user, make_session):
+    session = make_session(user)
     say(user, session, "東京都", *["京都東京"] * 50)
     assert found(user, "東京都", limit=2) == ["東京都"]
 
 
-def test_everybody_finds_only_what_they_may_see(user, person, talk, session_of):
-    friend, stranger, auditor = person(), person(), person("Auditor")
+def test_everybody_finds_only_what_they_may_see(user, make_user, talk, make_session):
+    friend, stranger, auditor = make_user(), make_user(), make_user("Auditor")
     SessionMember.objects.create(session=talk, user=friend)
-    say(stranger, session_of(stranger), "my own lobster")
+    say(stranger, make_session(stranger), "my own lobster")
     assert found(friend, "lobster") == ["The lobster SLEEPS"]
     assert found(stranger, "lobster") == ["my own lobster"]
     assert set(found(auditor, "lobster")) == {"The lobster SLEEPS", "my own lobster"}
@@ -115,8 +115,8 @@ def test_a_reset_takes_what_was_said_before_out(user, talk):
     assert found(user, "lobster") == []
 
 
-def test_titles_and_labels_are_found_and_come_first(user, session_of):
-    session = session_of(user)
+def test_titles_and_labels_are_found_and_come_first(user, make_session):
+    session = make_session(user)
     say(user, session, "an invoice")
     session_service.patch_session(user, session, {"title": "Invoices of März", "label": "請求書"})
     hits = search_sessions(user, "invoic", limit=9)
@@ -144,8 +144,8 @@ def test_messages_from_before_the_index_are_added(user, talk):
     assert found(user, "lobster") == ["The lobster SLEEPS"]
 
 
-def test_a_very_long_message_is_found_by_its_beginning(user, session_of):
-    say(user, session_of(user), "lobster " + "".join(chr(0x4E00 + number % 20_000) for number in range(400_000)))
+def test_a_very_long_message_is_found_by_its_beginning(user, make_session):
+    say(user, make_session(user), "lobster " + "".join(chr(0x4E00 + number % 20_000) for number in range(400_000)))
     assert len(found(user, "lobster")) == 1
 
 

@@ -16,8 +16,8 @@ from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.sessions import members
 from sessions_app.sessions import service as session_service
 from sessions_app.transcript.messages import read_model_history
-from tests.asking import allow_asking
-from tests.platform_tools import env_in, use
+from tests.harness.approvals import allow_approval_requests
+from tests.harness.tools import call_tool, make_tool_env
 from tools_app.core.definition import ToolFailed
 from tools_app.exec.rules import rules_for, rules_for_run
 
@@ -32,7 +32,7 @@ def running(user):
         claimed = next(each for each in queue.claim_runs("w", 10).runs if each.session_id == session.pk)
         tool_calls.record_decisions(claimed, [CallDecision("c1", "sessions_send", {}, ToolCall.Status.ALLOWED)])
         tool_calls.mark_started(claimed, "c1", "sessions_send", {})
-        return env_in(session, sender=sender, run_pk=claimed.pk)
+        return make_tool_env(session, sender=sender, run_pk=claimed.pk)
 
     return make
 
@@ -41,9 +41,9 @@ def sent_to(session: Session) -> list[Run]:
     return list(Run.objects.filter(session=session, lane="nested").order_by("id"))
 
 
-async def test_a_message_is_queued_as_the_senders_with_where_it_comes_from(user, session_of, running):
-    here, there = session_of(user, "agent:main:here"), session_of(user, "agent:main:there")
-    result = await use(running(here), "sessions_send", session_key=there.key, message="ping", timeout_seconds=0)
+async def test_a_message_is_queued_as_the_senders_with_where_it_comes_from(user, make_session, running):
+    here, there = make_session(user, "agent:main:here"), make_session(user, "agent:main:there")
+    result = await call_tool(running(here), "sessions_send", session_key=there.key, message="ping", timeout_seconds=0)
     (run,) = sent_to(there)
     assert result.details == {"runId": run.run_id, "status": "accepted", "sessionKey": there.key}
     assert json.loads(result.text) == result.details
@@ -53,21 +53,21 @@ async def test_a_message_is_queued_as_the_senders_with_where_it_comes_from(user,
     )
 
 
-async def test_the_same_call_sends_once(user, session_of, running):
-    env, there = running(session_of(user)), session_of(user)
-    answers = [await use(env, "sessions_send", session_key=there.key, message="ping", timeout_seconds=0) for _ in range(2)]
+async def test_the_same_call_sends_once(user, make_session, running):
+    env, there = running(make_session(user)), make_session(user)
+    answers = [await call_tool(env, "sessions_send", session_key=there.key, message="ping", timeout_seconds=0) for _ in range(2)]
     assert answers[0].details["runId"] == answers[1].details["runId"]
     assert len(sent_to(there)) == 1
-    await use(env, "sessions_send", call_id="c2", session_key=there.key, message="ping", timeout_seconds=0)
+    await call_tool(env, "sessions_send", call_id="c2", session_key=there.key, message="ping", timeout_seconds=0)
     assert len(sent_to(there)) == 2
 
 
-async def test_a_session_is_found_by_its_label(user, session_of, running):
-    env, there = running(session_of(user)), session_of(user)
+async def test_a_session_is_found_by_its_label(user, make_session, running):
+    env, there = running(make_session(user)), make_session(user)
     session_service.patch_session(user, there, {"label": "the ops room"})
-    result = await use(env, "sessions_send", label="the ops room", message="ping", timeout_seconds=0)
+    result = await call_tool(env, "sessions_send", label="the ops room", message="ping", timeout_seconds=0)
     assert result.details["sessionKey"] == there.key
-    wrong = await use(env, "sessions_send", label="the ops room", agent_id="helper", message="ping", timeout_seconds=0)
+    wrong = await call_tool(env, "sessions_send", label="the ops room", agent_id="helper", message="ping", timeout_seconds=0)
     assert "no session labelled 'the ops room' of agent 'helper'" in wrong.text
 
 
@@ -82,69 +82,69 @@ async def test_a_session_is_found_by_its_label(user, session_of, running):
         ({"message": "x", "session_key": "agent:main:there", "timeout_seconds": 301}, "invalid arguments"),
     ],
 )
-async def test_what_cannot_be_sent_is_refused_in_words(user, session_of, running, arguments, words):
-    env = running(session_of(user, "agent:main:here"))
-    there = session_of(user, "agent:main:there")
-    result = await use(env, "sessions_send", **arguments)
+async def test_what_cannot_be_sent_is_refused_in_words(user, make_session, running, arguments, words):
+    env = running(make_session(user, "agent:main:here"))
+    there = make_session(user, "agent:main:there")
+    result = await call_tool(env, "sessions_send", **arguments)
     assert result.is_error
     assert words in result.text
     assert sent_to(there) == []
 
 
-async def test_nobody_elses_session_is_reached(user, person, session_of, running):
-    stranger = person()
-    secret = session_of(stranger, "agent:main:secret")
-    env = running(session_of(user))
+async def test_nobody_elses_session_is_reached(user, make_user, make_session, running):
+    stranger = make_user()
+    secret = make_session(stranger, "agent:main:secret")
+    env = running(make_session(user))
     for key in (secret.key, f"session:{secret.pk}"):
-        assert (await use(env, "sessions_send", session_key=key, message="x", timeout_seconds=0)).is_error
+        assert (await call_tool(env, "sessions_send", session_key=key, message="x", timeout_seconds=0)).is_error
     assert sent_to(secret) == []
 
 
-async def test_a_session_one_may_only_read_is_not_written_to(user, person, session_of, running):
-    friend = person()
-    theirs = session_of(friend)
+async def test_a_session_one_may_only_read_is_not_written_to(user, make_user, make_session, running):
+    friend = make_user()
+    theirs = make_session(friend)
     members.share(friend, theirs, user.username, "viewer")
-    env = running(session_of(user))
-    result = await use(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
+    env = running(make_session(user))
+    result = await call_tool(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
     assert (result.is_error, result.text) == (True, "You have read-only access to this session. Ask its owner for write access.")
     members.share(friend, theirs, user.username, "writer")
-    await use(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
+    await call_tool(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
     assert [run.owner for run in sent_to(theirs)] == [user]
 
 
-async def test_a_guest_sends_in_their_own_name_and_not_to_the_owners_other_sessions(user, person, session_of, running):
-    guest = person()
-    room, both, private = session_of(user, "agent:main:room"), session_of(user), session_of(user, "agent:main:private")
+async def test_a_guest_sends_in_their_own_name_and_not_to_the_owners_other_sessions(user, make_user, make_session, running):
+    guest = make_user()
+    room, both, private = make_session(user, "agent:main:room"), make_session(user), make_session(user, "agent:main:private")
     for shared in (room, both):
         members.share(user, shared, guest.username, "writer")
     env = running(room, sender=guest)
     for key in (private.key, f"session:{private.pk}"):
-        assert (await use(env, "sessions_send", session_key=key, message="x", timeout_seconds=0)).is_error
-    await use(env, "sessions_send", session_key=f"session:{both.pk}", message="x", timeout_seconds=0)
+        assert (await call_tool(env, "sessions_send", session_key=key, message="x", timeout_seconds=0)).is_error
+    await call_tool(env, "sessions_send", session_key=f"session:{both.pk}", message="x", timeout_seconds=0)
     assert [run.owner for run in sent_to(both)] == [guest]
     assert sent_to(private) == []
 
 
-async def test_a_full_queue_is_told(user, session_of, running, settings):
-    env = running(session_of(user))
+async def test_a_full_queue_is_told(user, make_session, running, settings):
+    env = running(make_session(user))
     settings.MAX_QUEUED_PER_USER = 0
-    result = await use(env, "sessions_send", session_key=session_of(user).key, message="x", timeout_seconds=0)
+    result = await call_tool(env, "sessions_send", session_key=make_session(user).key, message="x", timeout_seconds=0)
     assert result.is_error
     assert "queued runs" in result.text
 
 
-async def test_no_answer_in_time_is_told_and_the_other_run_goes_on(user, session_of, running):
-    env, there = running(session_of(user)), session_of(user)
-    result = await use(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0.05)
+async def test_no_answer_in_time_is_told_and_the_other_run_goes_on(user, make_session, running):
+    env, there = running(make_session(user)), make_session(user)
+    result = await call_tool(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0.05)
     assert (result.details["status"], result.is_error) == ("timeout", False)
     assert "is still queued" in result.details["note"]
     assert [run.status for run in sent_to(there)] == ["accepted"]
 
 
-async def test_the_end_of_the_other_run_is_seen_even_if_nobody_tells(user, session_of, running, settings, eventually):
+async def test_the_end_of_the_other_run_is_seen_even_if_nobody_tells(user, make_session, running, settings, eventually):
     settings.POLL_SECONDS = 0.05
-    env, there = running(session_of(user)), session_of(user)
-    waiting = asyncio.create_task(use(env, "sessions_send", session_key=there.key, message="x"))
+    env, there = running(make_session(user)), make_session(user)
+    waiting = asyncio.create_task(call_tool(env, "sessions_send", session_key=there.key, message="x"))
     await eventually(lambda: sent_to(there))
     lifecycle.request_abort(user=user, session=there)
     result = await waiting
@@ -155,10 +155,10 @@ async def test_the_end_of_the_other_run_is_seen_even_if_nobody_tells(user, sessi
     )
 
 
-async def test_an_abort_stops_the_waiting_and_not_the_other_run(user, session_of, running, settings, eventually):
+async def test_an_abort_stops_the_waiting_and_not_the_other_run(user, make_session, running, settings, eventually):
     settings.POLL_SECONDS = 0.05
-    env, there, abort = running(session_of(user)), session_of(user), asyncio.Event()
-    waiting = asyncio.create_task(use(env, "sessions_send", session_key=there.key, message="x", abort=abort))
+    env, there, abort = running(make_session(user)), make_session(user), asyncio.Event()
+    waiting = asyncio.create_task(call_tool(env, "sessions_send", session_key=there.key, message="x", abort=abort))
     await eventually(lambda: sent_to(there))
     abort.set()
     assert (await waiting).details["status"] == "timeout"
@@ -171,22 +171,22 @@ def waits(env, target: Session) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 3, 4])
-async def test_a_wait_that_would_close_a_circle_is_refused(user, session_of, running, length):
-    ring = [session_of(user, f"agent:main:s{number}") for number in range(length)]
+async def test_a_wait_that_would_close_a_circle_is_refused(user, make_session, running, length):
+    ring = [make_session(user, f"agent:main:s{number}") for number in range(length)]
     envs = [running(session) for session in ring]
     for env, target in zip(envs, ring[1:], strict=False):
         waits(env, target)
-    result = await use(envs[-1], "sessions_send", session_key=ring[0].key, message="x")
+    result = await call_tool(envs[-1], "sessions_send", session_key=ring[0].key, message="x")
     assert result.is_error
     assert "waiting for this one's answer" in result.text
     assert sent_to(ring[0]) == []
     # Not waiting, it closes nothing.
-    sent = await use(envs[-1], "sessions_send", session_key=ring[0].key, message="x", timeout_seconds=0)
+    sent = await call_tool(envs[-1], "sessions_send", session_key=ring[0].key, message="x", timeout_seconds=0)
     assert sent.details["status"] == "accepted"
 
 
-def test_of_two_sessions_that_turn_to_each_other_at_once_one_is_refused(user, session_of, running):
-    pair = [session_of(user), session_of(user)]
+def test_of_two_sessions_that_turn_to_each_other_at_once_one_is_refused(user, make_session, running):
+    pair = [make_session(user), make_session(user)]
     envs, begin = [running(session) for session in pair], threading.Barrier(2)
     refused: list[str] = []
 
@@ -208,23 +208,23 @@ def test_of_two_sessions_that_turn_to_each_other_at_once_one_is_refused(user, se
     assert Run.objects.filter(lane="nested").count() == 1
 
 
-async def test_whoever_has_stopped_waiting_is_in_no_circle(user, session_of, running):
-    first, second = session_of(user), session_of(user)
+async def test_whoever_has_stopped_waiting_is_in_no_circle(user, make_session, running):
+    first, second = make_session(user), make_session(user)
     waiting, other = running(first), running(second)
     waits(waiting, second)
     assert nested_runs.is_waiting_for(first.pk, second.pk)
     ToolCall.objects.filter(run=waiting.run_pk).update(status=ToolCall.Status.INTERRUPTED)
     assert not nested_runs.is_waiting_for(first.pk, second.pk)
-    result = await use(other, "sessions_send", session_key=first.key, message="x", timeout_seconds=0.05)
+    result = await call_tool(other, "sessions_send", session_key=first.key, message="x", timeout_seconds=0.05)
     assert result.details["status"] == "timeout"
 
 
-async def test_sessions_answer_each_other_five_times_at_most(user, session_of, running):
-    here, there = session_of(user), session_of(user)
+async def test_sessions_answer_each_other_five_times_at_most(user, make_session, running):
+    here, there = make_session(user), make_session(user)
     for depth, is_refused in ((nested_runs.MAX_DEPTH - 1, False), (nested_runs.MAX_DEPTH, True)):
         Run.objects.all().delete()
         env = running(here, options={"sentBy": {"run": 1, "call": "c", "waits": False, "depth": depth}})
-        result = await use(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0)
+        result = await call_tool(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0)
         assert result.is_error is is_refused
     assert "5 times in a row" in result.text
     assert sent_to(there) == []
@@ -234,27 +234,27 @@ def entries(session: Session) -> list[tuple[str, str]]:
     return list(TranscriptEntry.objects.filter(session=session).order_by("position").values_list("role", "text"))
 
 
-async def test_a_message_stands_in_this_conversation_at_once_and_once(user, session_of, running, bus_messages, eventually):
-    session = session_of(user)
+async def test_a_message_stands_in_this_conversation_at_once_and_once(user, make_session, running, bus_messages, eventually):
+    session = make_session(user)
     env = running(session)
     before = len(entries(session))
-    results = [await use(env, "message", message="half done") for _ in range(2)]
+    results = [await call_tool(env, "message", message="half done") for _ in range(2)]
     assert entries(session)[before:] == [("assistant", "half done")]
     assert results[0].details == results[1].details
     assert results[0].details["delivery"] == "posted in the session"
     assert results[0].details["sessionKey"] == session.key
     told = [event for message in bus_messages if message["k"] == "events" for event in message["events"]]
     assert [event["data"]["change"] for event in told if event["stream"] == "session"] == ["injected"]
-    await use(env, "message", call_id="c2", message="half done")
+    await call_tool(env, "message", call_id="c2", message="half done")
     assert len(entries(session)) == before + 2
 
 
-async def test_a_message_to_another_session_says_where_it_comes_from(user, session_of, running):
-    there = session_of(user)
+async def test_a_message_to_another_session_says_where_it_comes_from(user, make_session, running):
+    there = make_session(user)
     session_service.patch_session(user, there, {"label": "ops room"})
-    env = running(session_of(user, "agent:main:here"))
+    env = running(make_session(user, "agent:main:here"))
     for call_id, target in (("c1", there.key), ("c2", "ops room")):
-        result = await use(env, "message", call_id=call_id, target=target, message="look at this")
+        result = await call_tool(env, "message", call_id=call_id, target=target, message="look at this")
         assert result.details["sessionKey"] == there.key
     assert entries(there) == [("assistant", "[Message from agent main in session agent:main:here]\n\nlook at this")] * 2
     assert not Run.objects.filter(session=there).exists()
@@ -274,11 +274,11 @@ LIMITED = {
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
 @pytest.mark.parametrize(("key", "options", "origin"), LIMITED.values(), ids=LIMITED.keys())
 async def test_what_a_limited_run_says_is_material_to_runs_without_its_limits(
-    user, session_of, running, key, options, origin, elsewhere
+    user, make_session, running, key, options, origin, elsewhere
 ):
-    here, there = session_of(user, key), session_of(user, "agent:main:there")
+    here, there = make_session(user, key), make_session(user, "agent:main:there")
     target = {"target": there.key} if elsewhere else {}
-    assert not (await use(running(here, options=options), "message", message="run rm for me", **target)).is_error
+    assert not (await call_tool(running(here, options=options), "message", message="run rm for me", **target)).is_error
     said = [each for each in read_model_history((there if elsewhere else here).pk, 1) if "run rm for me" in each.text]
     assert [each.origin for each in said] == [origin]
     told = filter_entry(said[0], {})
@@ -286,61 +286,61 @@ async def test_what_a_limited_run_says_is_material_to_runs_without_its_limits(
     assert filter_entry(said[0], origin) == said[0]
 
 
-async def test_a_message_on_another_channel_waits_in_the_outbox_beside_the_reply(user, session_of, running):
-    session = session_of(user, "agent:main:telegram:dm:77")
+async def test_a_message_on_another_channel_waits_in_the_outbox_beside_the_reply(user, make_session, running):
+    session = make_session(user, "agent:main:telegram:dm:77")
     env = running(session)
     for _ in range(2):
-        result = await use(env, "message", message="half done")
+        result = await call_tool(env, "message", message="half done")
     assert result.details["delivery"] == "queued for delivery by telegram"
     outbox.enqueue(run_pk=env.run_pk, session_id=session.pk, channel="telegram", payloads=[{"text": "the reply"}])
     assert [row.payload["text"] for row in Outbox.objects.order_by("id")] == ["half done", "the reply"]
     assert ("assistant", "half done") in entries(session)
 
 
-async def test_a_message_goes_only_where_the_sender_is_at_home(user, person, session_of, running):
-    guest = person()
-    room, both = session_of(user, "agent:main:room"), session_of(user)
-    secret, mine = session_of(person(), "agent:main:secret"), session_of(guest, "agent:main:mine")
+async def test_a_message_goes_only_where_the_sender_is_at_home(user, make_user, make_session, running):
+    guest = make_user()
+    room, both = make_session(user, "agent:main:room"), make_session(user)
+    secret, mine = make_session(make_user(), "agent:main:secret"), make_session(guest, "agent:main:mine")
     for shared in (room, both):
         members.share(user, shared, guest.username, "writer")
     env = running(room, sender=guest)
     for target in (f"session:{both.pk}", f"session:{secret.pk}", secret.key, mine.key):
-        result = await use(env, "message", target=target, message="x")
+        result = await call_tool(env, "message", target=target, message="x")
         assert result.is_error
     assert [entries(session) for session in (both, secret, mine)] == [[], [], []]
-    here = await use(env, "message", message="to all of you")
+    here = await call_tool(env, "message", message="to all of you")
     assert here.details["sessionKey"] == f"session:{room.pk}"
 
 
 @pytest.mark.parametrize("arguments", [{"message": ""}, {"message": "x", "action": "poll"}, {}, {"message": "x", "to": "y"}])
-async def test_a_message_that_makes_no_sense_is_refused_in_words(user, session_of, running, arguments):
-    session = session_of(user)
+async def test_a_message_that_makes_no_sense_is_refused_in_words(user, make_session, running, arguments):
+    session = make_session(user)
     env = running(session)
     before = entries(session)
-    result = await use(env, "message", **arguments)
+    result = await call_tool(env, "message", **arguments)
     assert result.is_error
     assert "invalid arguments for `message`" in result.text
     assert entries(session) == before
 
 
-def test_outside_a_run_there_is_nowhere_to_speak_from(user, session_of):
+def test_outside_a_run_there_is_nowhere_to_speak_from(user, make_session):
     from agents.tools.message import make_message
     from tools_app.core.definition import ToolUnavailable
 
     with pytest.raises(ToolUnavailable, match="outside of a run"):
-        make_message.create(env_in(session_of(user)))
+        make_message.create(make_tool_env(make_session(user)))
 
 
-async def test_what_a_session_may_not_run_it_may_not_have_run_by_another(user, session_of, running):
-    allow_asking()
-    here, there, further = (session_of(user, f"agent:main:{name}") for name in ("here", "there", "further"))
-    allow_asking("session", str(here.pk), security="deny", ask="")
-    await use(running(here), "sessions_send", session_key=there.key, message="run it for me", timeout_seconds=0)
+async def test_what_a_session_may_not_run_it_may_not_have_run_by_another(user, make_session, running):
+    allow_approval_requests()
+    here, there, further = (make_session(user, f"agent:main:{name}") for name in ("here", "there", "further"))
+    allow_approval_requests("session", str(here.pk), security="deny", ask="")
+    await call_tool(running(here), "sessions_send", session_key=there.key, message="run it for me", timeout_seconds=0)
     (sent,) = sent_to(there)
     (claimed,) = (each for each in queue.claim_runs("w", 10).runs if each.pk == sent.pk)
     assert (rules_for("main", str(there.pk)).security, rules_for_run(claimed).security) == ("allowlist", "deny")
     assert rules_for_run(claimed).set_by["security"] == f"session:{here.pk}"
-    env = env_in(there, run_pk=claimed.pk)
-    await use(env, "sessions_send", session_key=further.key, message="and you", timeout_seconds=0)
+    env = make_tool_env(there, run_pk=claimed.pk)
+    await call_tool(env, "sessions_send", session_key=further.key, message="and you", timeout_seconds=0)
     (onward,) = (each for each in queue.claim_runs("w", 10).runs if each.session_id == further.pk)
     assert rules_for_run(onward).security == "deny", "the rule goes along as far as the message does"

@@ -21,8 +21,8 @@ def row_of(user, session):
 
 
 @pytest.fixture
-def five(user, session_of):
-    return [session_of(user, f"agent:main:s{number}") for number in range(5)]
+def five(user, make_session):
+    return [make_session(user, f"agent:main:s{number}") for number in range(5)]
 
 
 def test_pinned_ones_come_first_the_last_pinned_before_the_others(user, five):
@@ -53,8 +53,8 @@ def test_archived_ones_are_a_list_of_their_own(user, five):
     assert listed(user, search="s1", archived=True) == ["s1"]
 
 
-def test_marks_are_of_one_person(user, person, session_of):
-    session, friend = session_of(user), person()
+def test_marks_are_of_one_person(user, make_user, make_session):
+    session, friend = make_session(user), make_user()
     SessionMember.objects.create(session=session, user=friend)
     marks.mark_session(friend, session, pinned=True, archived=True)
     assert (row_of(user, session)["pinned"], row_of(user, session)["archived"]) == (False, False)
@@ -62,8 +62,8 @@ def test_marks_are_of_one_person(user, person, session_of):
     assert selectors.list_sessions(friend, archived=True).rows[0]["pinned"] is True
 
 
-def test_an_answer_is_unread_until_it_is_read(user, session_of):
-    session = session_of(user)
+def test_an_answer_is_unread_until_it_is_read(user, make_session):
+    session = make_session(user)
     assert row_of(user, session)["unread"] is False
     session_service.inject_message(user, session, "news")
     assert row_of(user, session)["unread"] is True
@@ -74,23 +74,23 @@ def test_an_answer_is_unread_until_it_is_read(user, session_of):
     assert row_of(user, session)["unread"] is True
 
 
-def test_ones_own_words_are_not_unread(user, session_of):
-    session = session_of(user)
+def test_ones_own_words_are_not_unread(user, make_session):
+    session = make_session(user)
     lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
     queue.claim_runs("w", 1)
     assert (row_of(user, session)["unread"], row_of(user, session)["status"]) == (False, "running")
 
 
-def test_who_may_read_everything_has_nothing_to_catch_up_on(user, person, session_of):
-    session, friend = session_of(user), person()
+def test_who_may_read_everything_has_nothing_to_catch_up_on(user, make_user, make_session):
+    session, friend = make_session(user), make_user()
     session_service.inject_message(user, session, "news")
     SessionMember.objects.create(session=session, user=friend)
-    assert row_of(person("Auditor"), session)["unread"] is False
+    assert row_of(make_user("Auditor"), session)["unread"] is False
     assert row_of(friend, session)["unread"] is True
 
 
-def test_the_list_says_what_goes_on(user, session_of):
-    busy, parked, idle = session_of(user), session_of(user), session_of(user)
+def test_the_list_says_what_goes_on(user, make_session):
+    busy, parked, idle = make_session(user), make_session(user), make_session(user)
     for number, session in enumerate((busy, parked)):
         lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt="hi")
     assert row_of(user, busy)["status"] == "queued"
@@ -101,16 +101,16 @@ def test_the_list_says_what_goes_on(user, session_of):
     assert facts == [("running", None), ("waiting", "approval"), (None, None)]
 
 
-def test_a_mark_made_twice_keeps_its_moment(user, session_of):
-    session = session_of(user)
+def test_a_mark_made_twice_keeps_its_moment(user, make_session):
+    session = make_session(user)
     marks.mark_session(user, session, pinned=True)
     first = SessionMark.objects.get().pinned_at
     marks.mark_session(user, session, pinned=True)
     assert SessionMark.objects.get().pinned_at == first
 
 
-def test_a_deleted_session_is_restored_with_what_was_said(user, session_of):
-    session = session_of(user)
+def test_a_deleted_session_is_restored_with_what_was_said(user, make_session):
+    session = make_session(user)
     session_service.inject_message(user, session, "still here")
     session_service.delete_session(user, session)
     restored, was_deleted = session_service.restore_session(user, str(session.generation_id))
@@ -119,29 +119,29 @@ def test_a_deleted_session_is_restored_with_what_was_said(user, session_of):
     assert session_service.restore_session(user, str(session.pk))[1] is False
 
 
-def test_a_key_that_is_used_again_is_a_conflict(user, session_of):
-    session = session_of(user, "agent:main:x")
+def test_a_key_that_is_used_again_is_a_conflict(user, make_session):
+    session = make_session(user, "agent:main:x")
     session_service.delete_session(user, session)
-    session_of(user, "agent:main:x")
+    make_session(user, "agent:main:x")
     with pytest.raises(Conflict):
         session_service.restore_session(user, str(session.pk))
 
 
-def test_only_ones_own_and_only_for_thirty_days(user, person, session_of):
-    session = session_of(user)
+def test_only_ones_own_and_only_for_thirty_days(user, make_user, make_session):
+    session = make_session(user)
     session_service.delete_session(user, session)
     with pytest.raises(NotFound):
-        session_service.restore_session(person(), str(session.pk))
+        session_service.restore_session(make_user(), str(session.pk))
     Session.objects.filter(pk=session.pk).update(deleted_at=clock.now() - session_service.RESTORE_PERIOD)
     with pytest.raises(NotFound):
         session_service.restore_session(user, str(session.pk))
 
 
-def test_a_label_taken_meanwhile_is_lost_and_stopped_runs_stay_stopped(user, session_of):
-    session = session_of(user)
+def test_a_label_taken_meanwhile_is_lost_and_stopped_runs_stay_stopped(user, make_session):
+    session = make_session(user)
     session_service.patch_session(user, session, {"label": "work"})
     lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
     session_service.delete_session(user, session)
-    session_service.patch_session(user, session_of(user), {"label": "work"})
+    session_service.patch_session(user, make_session(user), {"label": "work"})
     assert session_service.restore_session(user, str(session.pk))[0].label == ""
     assert Run.objects.get().status == Run.Status.ABORTED

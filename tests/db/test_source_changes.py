@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 
 from clawsite.infra.errors import InvalidRequest
-from tests.plugin_maker import TOOLS, forget, note
-from tests.seen_servers import seen
+from tests.harness.mcp import record_server_tools
+from tests.harness.plugins import ECHO_PLUGIN, record_plugins, unload_plugins
 from tools_app.models import McpServer, Plugin, PolicyTest
 from tools_app.policy_store import policy_tests, source_changes
 from tools_app.policy_store.policies import current_rules, find_broken_tests, save_policy
@@ -44,7 +44,7 @@ def test_disabling_plugin_is_rejected_if_it_breaks_test(echo):
 
 
 def test_enabling_plugin_is_rejected_if_it_breaks_test(add_plugin):
-    echo = add_plugin("echo", TOOLS.format(tool="echo_word"), enabled=False)
+    echo = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"), enabled=False)
     save_policy(scope="agent", subject="support", profile="full", allow=["echo"])
     expect("support never gets exec", "never", "exec", "support")
     with pytest.raises(InvalidRequest, match="support never gets exec"):
@@ -88,7 +88,7 @@ def test_server_can_be_deleted_after_its_tests(weather):
 
 def test_dry_run_is_not_cached(weather):
     """The next change gets the same revision and must not be confused with the dry run."""
-    seen(weather, "get_a", "get_b")
+    record_server_tools(weather, "get_a", "get_b")
     tried, made = McpServer.objects.get(), McpServer.objects.get()
     tried.include, made.include = ["get_a"], ["get_b"]
     source_changes.dry_run(source_changes.save_server, tried)
@@ -133,7 +133,7 @@ def test_policy_that_would_allow_future_forbidden_tool_is_not_published(weather)
     weather.exclude = ["drop"]
     source_changes.save_server(weather)
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
-    seen(weather, "forecast", "drop")
+    record_server_tools(weather, "forecast", "drop")
     assert states() == {"main never drops": "holds"}
 
 
@@ -184,7 +184,7 @@ def test_server_can_change_while_its_tools_are_unknown(weather, entry):
     source_changes.save_server(weather)
     assert states() == {"main may ask": "idle"}
     save_policy(scope="global", deny=["cron"])
-    seen(weather, "forecast")
+    record_server_tools(weather, "forecast")
     assert states() == {"main may ask": "holds"}
 
 
@@ -192,8 +192,8 @@ def test_broken_plugin_does_not_block_publishing(echo, add_plugin):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
     expect("main echoes", "allowed", "echo_word")
     (add_plugin.folder / "echo_plugin.py").write_text("raise RuntimeError('broken')")
-    forget(add_plugin.folder)
-    note()
+    unload_plugins(add_plugin.folder)
+    record_plugins()
     assert "broken" in Plugin.objects.get().error
     assert states() == {"main echoes": "idle"}
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo_word"])
@@ -208,10 +208,10 @@ def test_test_of_unknown_tool_fails():
 
 
 @pytest.fixture
-def operator(person, settings):
+def operator(make_user, settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    someone = person("Operator")
+    someone = make_user("Operator")
     someone.is_staff = True
     someone.save()
     client = Client()

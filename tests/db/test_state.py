@@ -34,8 +34,8 @@ def complete(claimed):
         )
 
 
-def test_an_accepted_run_has_its_first_event_and_the_session_its_title(user, session_of):
-    session = session_of(user)
+def test_an_accepted_run_has_its_first_event_and_the_session_its_title(user, make_session):
+    session = make_session(user)
     accepted = accept(user, session, "k1", "What is\n the   time?")
     event = Event.objects.get(run=accepted.pk)
     assert (accepted.created, accepted.status) == (True, "accepted")
@@ -43,35 +43,35 @@ def test_an_accepted_run_has_its_first_event_and_the_session_its_title(user, ses
     assert Session.objects.get(pk=session.pk).title == "What is the time?"
 
 
-def test_the_same_key_answers_with_the_first_run(user, session_of):
-    session = session_of(user)
+def test_the_same_key_answers_with_the_first_run(user, make_session):
+    session = make_session(user)
     first, again = accept(user, session, "k1"), accept(user, session, "k1")
     assert (again.pk, again.created, again.accepted_at_ms) == (first.pk, False, first.accepted_at_ms)
     assert Session.objects.get(pk=session.pk).cursor == 1
 
 
-def test_the_same_key_with_another_body_is_a_conflict(user, session_of):
-    session = session_of(user)
+def test_the_same_key_with_another_body_is_a_conflict(user, make_session):
+    session = make_session(user)
     accept(user, session, "k1")
     with pytest.raises(Conflict):
         accept(user, session, "k1", "something else")
 
 
-def test_a_session_deleted_meanwhile_takes_no_more_messages(user, session_of):
-    session = session_of(user)
+def test_a_session_deleted_meanwhile_takes_no_more_messages(user, make_session):
+    session = make_session(user)
     Session.objects.filter(pk=session.pk).update(deleted_at="2026-01-01T00:00:00Z")
     with pytest.raises(NotFound):
         accept(user, session, "k1")
     assert not Run.objects.exists()
 
 
-def test_the_same_key_of_two_users_makes_two_runs(person, session_of):
-    one, two = person(), person()
-    assert accept(one, session_of(one), "k1").pk != accept(two, session_of(two), "k1").pk
+def test_the_same_key_of_two_users_makes_two_runs(make_user, make_session):
+    one, two = make_user(), make_user()
+    assert accept(one, make_session(one), "k1").pk != accept(two, make_session(two), "k1").pk
 
 
-def test_a_hundred_simultaneous_accepts_make_one_run(user, session_of):
-    session, answers = session_of(user), []
+def test_a_hundred_simultaneous_accepts_make_one_run(user, make_session):
+    session, answers = make_session(user), []
 
     def send():
         try:
@@ -89,17 +89,17 @@ def test_a_hundred_simultaneous_accepts_make_one_run(user, session_of):
     assert list(Event.objects.filter(session=session).values_list("cursor", flat=True)) == [1]
 
 
-def test_too_many_queued_runs_are_refused_in_words(user, session_of, settings):
+def test_too_many_queued_runs_are_refused_in_words(user, make_session, settings):
     settings.MAX_QUEUED_PER_USER = 2
-    session = session_of(user)
+    session = make_session(user)
     accept(user, session, "k1")
     accept(user, session, "k2")
     with pytest.raises(QueueFull, match="are queued"):
         accept(user, session, "k3")
 
 
-def test_a_claim_brings_the_prompt_into_the_transcript(user, session_of):
-    session = session_of(user)
+def test_a_claim_brings_the_prompt_into_the_transcript(user, make_session):
+    session = make_session(user)
     accept(user, session, "k1", "hello")
     (claimed,) = claim()
     entry = TranscriptEntry.objects.get(session=session)
@@ -108,8 +108,8 @@ def test_a_claim_brings_the_prompt_into_the_transcript(user, session_of):
     assert [e.data["phase"] for e in Event.objects.filter(run=claimed.pk).order_by("seq")] == ["accepted", "start"]
 
 
-def test_runs_of_one_session_are_claimed_one_after_the_other(user, session_of):
-    session = session_of(user)
+def test_runs_of_one_session_are_claimed_one_after_the_other(user, make_session):
+    session = make_session(user)
     for key in ("k1", "k2", "k3"):
         accept(user, session, key)
     order = []
@@ -120,10 +120,10 @@ def test_runs_of_one_session_are_claimed_one_after_the_other(user, session_of):
     assert order == ["k1", "k2", "k3"]
 
 
-def test_a_lane_never_holds_more_than_its_maximum(user, session_of):
+def test_a_lane_never_holds_more_than_its_maximum(user, make_session):
     Lane.objects.filter(name="main").update(max_running=2)
     for number in range(5):
-        accept(user, session_of(user), f"k{number}")
+        accept(user, make_session(user), f"k{number}")
     first = claim()
     assert len(first) == 2
     assert claim() == []
@@ -131,21 +131,21 @@ def test_a_lane_never_holds_more_than_its_maximum(user, session_of):
     assert len(claim()) == 1
 
 
-def test_the_user_with_fewer_running_comes_first(person, session_of):
+def test_the_user_with_fewer_running_comes_first(make_user, make_session):
     Lane.objects.filter(name="main").update(max_running=2)
-    busy, late = person(), person()
+    busy, late = make_user(), make_user()
     for number in range(4):
-        accept(busy, session_of(busy), f"b{number}")
-    accept(late, session_of(late), "l1")
+        accept(busy, make_session(busy), f"b{number}")
+    accept(late, make_session(late), "l1")
     assert {claimed.run_id for claimed in claim()} == {"b0", "l1"}
 
 
-def test_a_thousand_cron_runs_do_not_keep_a_message_waiting(person, session_of, settings):
+def test_a_thousand_cron_runs_do_not_keep_a_message_waiting(make_user, make_session, settings):
     settings.MAX_QUEUED_PER_USER = 2000
-    machine, human = person(), person()
+    machine, human = make_user(), make_user()
     for number in range(1000):
-        accept(machine, session_of(machine), f"c{number}", lane="cron")
-    accept(human, session_of(human), "m1")
+        accept(machine, make_session(machine), f"c{number}", lane="cron")
+    accept(human, make_session(human), "m1")
     with transaction.atomic():
         crowd = queue.claim_runs("w1", 80)
     assert (len(crowd.runs), crowd.lane, crowd.others) == (5, "cron", ["main"])
@@ -154,10 +154,10 @@ def test_a_thousand_cron_runs_do_not_keep_a_message_waiting(person, session_of, 
     assert [claimed.run_id for claimed in message.runs] == ["m1"]
 
 
-def test_a_small_worker_serves_the_lanes_in_turn(user, session_of):
+def test_a_small_worker_serves_the_lanes_in_turn(user, make_session):
     for number in range(3):
-        accept(user, session_of(user), f"c{number}", lane="cron")
-        accept(user, session_of(user), f"m{number}", lane="main")
+        accept(user, make_session(user), f"c{number}", lane="cron")
+        accept(user, make_session(user), f"m{number}", lane="main")
     order, lane = [], ""
     for _ in range(6):
         with transaction.atomic():
@@ -167,12 +167,12 @@ def test_a_small_worker_serves_the_lanes_in_turn(user, session_of):
     assert order == ["c0", "m0", "c1", "m1", "c2", "m2"]
 
 
-def test_a_parked_run_holds_no_slot_but_keeps_the_turn(user, session_of):
+def test_a_parked_run_holds_no_slot_but_keeps_the_turn(user, make_session):
     Lane.objects.filter(name="main").update(max_running=1)
-    session = session_of(user)
+    session = make_session(user)
     accept(user, session, "k1")
     accept(user, session, "k2")
-    accept(user, session_of(user), "other")
+    accept(user, make_session(user), "other")
     (parked,) = claim()
     with transaction.atomic():
         queue.park_run(parked, "approval")
@@ -185,8 +185,8 @@ def test_a_parked_run_holds_no_slot_but_keeps_the_turn(user, session_of):
     assert (resumed.run_id, resumed.first, resumed.lease) == ("k1", False, 2)
 
 
-def test_a_stale_worker_writes_nothing(user, session_of):
-    accept(user, session_of(user), "k1")
+def test_a_stale_worker_writes_nothing(user, make_session):
+    accept(user, make_session(user), "k1")
     (stale,) = claim(worker="w1")
     Run.objects.filter(pk=stale.pk).update(lease_until=1.0)
     with transaction.atomic():
@@ -206,9 +206,9 @@ def test_a_stale_worker_writes_nothing(user, session_of):
     complete(rescued)
 
 
-def test_append_leaves_out_the_run_whose_fence_fails_and_writes_the_others(user, session_of):
+def test_append_leaves_out_the_run_whose_fence_fails_and_writes_the_others(user, make_session):
     for key in ("k1", "k2"):
-        accept(user, session_of(user), key)
+        accept(user, make_session(user), key)
     good, bad = claim()
     Run.objects.filter(pk=bad.pk).update(lease_token=9)
     delta = [NewEvent("assistant", {"delta": "x"})]
@@ -218,8 +218,8 @@ def test_append_leaves_out_the_run_whose_fence_fails_and_writes_the_others(user,
     assert Event.objects.filter(run=bad.pk).count() == 2
 
 
-def test_a_run_that_kills_its_workers_is_poisoned(user, session_of, settings):
-    accept(user, session_of(user), "k1")
+def test_a_run_that_kills_its_workers_is_poisoned(user, make_session, settings):
+    accept(user, make_session(user), "k1")
     (claimed,) = claim()
     for _ in range(settings.MAX_RESCUES):
         Run.objects.filter(pk=claimed.pk).update(lease_until=1.0)
@@ -231,8 +231,8 @@ def test_a_run_that_kills_its_workers_is_poisoned(user, session_of, settings):
     assert (last.data["phase"], last.data["kind"]) == ("error", "poisoned")
 
 
-def test_a_lease_given_back_is_a_hand_over_and_not_a_death(user, session_of):
-    accept(user, session_of(user), "k1")
+def test_a_lease_given_back_is_a_hand_over_and_not_a_death(user, make_session):
+    accept(user, make_session(user), "k1")
     (claimed,) = claim()
     with transaction.atomic():
         queue.release_runs([claimed])
@@ -240,8 +240,8 @@ def test_a_lease_given_back_is_a_hand_over_and_not_a_death(user, session_of):
     assert (next_owner.pk, next_owner.rescues) == (claimed.pk, 0)
 
 
-def test_abort_ends_a_queued_run_at_once_and_asks_the_worker_of_a_running_one(user, session_of):
-    session = session_of(user)
+def test_abort_ends_a_queued_run_at_once_and_asks_the_worker_of_a_running_one(user, make_session):
+    session = make_session(user)
     accept(user, session, "k1")
     accept(user, session, "k2")
     (running,) = claim()
@@ -252,8 +252,8 @@ def test_abort_ends_a_queued_run_at_once_and_asks_the_worker_of_a_running_one(us
         assert queue.renew_leases([running]) == {running.pk: "rpc"}
 
 
-def test_seq_and_cursor_have_no_holes(user, session_of):
-    session = session_of(user)
+def test_seq_and_cursor_have_no_holes(user, make_session):
+    session = make_session(user)
     for key in ("k1", "k2"):
         accept(user, session, key)
         (claimed,) = claim()
@@ -270,8 +270,8 @@ def test_the_database_clock_is_a_clock():
     assert abs(sql.db_now() - __import__("time").time()) < 60
 
 
-def test_time_without_a_worker_is_not_running_time(user, session_of):
-    accept(user, session_of(user), "k1")
+def test_time_without_a_worker_is_not_running_time(user, make_session):
+    accept(user, make_session(user), "k1")
     (claimed,) = claim()
     with transaction.atomic():
         queue.release_runs([claimed])
@@ -281,8 +281,8 @@ def test_time_without_a_worker_is_not_running_time(user, session_of):
     assert next_owner.running_seconds < 3600
 
 
-def test_a_long_run_keeps_its_own_beginning_in_the_models_history(user, session_of):
-    session = session_of(user)
+def test_a_long_run_keeps_its_own_beginning_in_the_models_history(user, make_session):
+    session = make_session(user)
     accept(user, session, "k1", "the question")
     (claimed,) = claim()
     answers = [NewEntry("message", "assistant", [{"type": "text", "text": "x"}], f"x{n}", f"m{n}") for n in range(450)]
@@ -292,32 +292,32 @@ def test_a_long_run_keeps_its_own_beginning_in_the_models_history(user, session_
     assert (len(history), history[0].text, history[-1].text) == (451, "the question", "x449")
 
 
-def test_words_put_in_meanwhile_do_not_seem_to_answer_the_run(user, session_of):
-    session = session_of(user)
+def test_words_put_in_meanwhile_do_not_seem_to_answer_the_run(user, make_session):
+    session = make_session(user)
     accept(user, session, "k1", "the question")
     (claimed,) = claim()
     session_service.inject_message(user, session, "by the way")
     assert [entry.text for entry in read_model_history(session.pk, 1, claimed.pk)] == ["by the way", "the question"]
 
 
-def test_after_a_reset_the_list_shows_nothing_of_what_was_said_before(user, session_of):
-    session = session_of(user)
+def test_after_a_reset_the_list_shows_nothing_of_what_was_said_before(user, make_session):
+    session = make_session(user)
     session_service.inject_message(user, session, "old words")
     session_service.reset_session(user, session)
     (row,) = selectors.list_sessions(user, include_last=True).rows
     assert "lastMessagePreview" not in row
 
 
-def test_a_run_can_be_asked_for_after_its_session_was_deleted(user, person, session_of):
-    session = session_of(user)
+def test_a_run_can_be_asked_for_after_its_session_was_deleted(user, make_user, make_session):
+    session = make_session(user)
     accept(user, session, "k1")
     session_service.delete_session(user, session)
     assert selectors.read_run_state(user, "k1").status == "aborted"
     with pytest.raises(NotFound):
-        selectors.read_run_state(person(), "k1")
+        selectors.read_run_state(make_user(), "k1")
 
 
-def test_long_prompts_that_wait_do_not_fill_a_reply(user, session_of):
-    session = session_of(user)
+def test_long_prompts_that_wait_do_not_fill_a_reply(user, make_session):
+    session = make_session(user)
     accept(user, session, "k1", "y" * 100_000)
     assert len(read_history(session, limit=10).queued[0]["text"]) == MAX_QUEUED_CHARACTERS

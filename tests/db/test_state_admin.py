@@ -18,8 +18,8 @@ def plain_static_files(settings):
 
 
 @pytest.fixture
-def refused(user, session_of) -> ToolCall:
-    session = session_of(user)
+def refused(user, make_session) -> ToolCall:
+    session = make_session(user)
     accepted = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="a private question")
     steps = [
         {"layer": "profile", "effect": "allow", "rule": "x"},
@@ -40,8 +40,8 @@ def refused(user, session_of) -> ToolCall:
     )
 
 
-def page(person, *groups: str):
-    someone = person(*groups)
+def page(make_user, *groups: str):
+    someone = make_user(*groups)
     someone.is_staff = True
     someone.save()
     client = Client()
@@ -49,8 +49,8 @@ def page(person, *groups: str):
     return lambda address: client.get(address, secure=True)
 
 
-def test_an_operator_reads_why_a_call_was_refused_and_not_what_people_wrote(person, refused):
-    get = page(person, "Operator")
+def test_an_operator_reads_why_a_call_was_refused_and_not_what_people_wrote(make_user, refused):
+    get = page(make_user, "Operator")
     assert "refused by layer agent: deny entry `write`" in get("/admin/sessions_app/toolcall/").content.decode()
     one = get(f"/admin/sessions_app/toolcall/{refused.pk}/change/").content.decode()
     assert "refused by layer agent" in one
@@ -59,8 +59,8 @@ def test_an_operator_reads_why_a_call_was_refused_and_not_what_people_wrote(pers
     assert get("/admin/sessions_app/transcriptentry/").status_code == 403
 
 
-def test_an_auditor_reads_everything_and_changes_nothing(person, refused):
-    get = page(person, "Auditor")
+def test_an_auditor_reads_everything_and_changes_nothing(make_user, refused):
+    get = page(make_user, "Auditor")
     assert "a private answer" in get(f"/admin/sessions_app/toolcall/{refused.pk}/change/").content.decode()
     assert "a private question" in get(f"/admin/sessions_app/run/{refused.run_id}/change/").content.decode()
     assert get("/admin/sessions_app/run/add/").status_code == 403

@@ -90,11 +90,11 @@ async def test_one_in_which_people_were_asked_stays_with_what_they_answered(user
     assert await db.read(Approval.objects.filter(pk=asked.pk).exists)
 
 
-async def test_what_somebody_made_their_own_stays(user, person):
+async def test_what_somebody_made_their_own_stays(user, make_user):
     pinned, shared, child = [await db.write(make, user, name) for name in ("pinned", "shared", "parent")]
     await db.write(make, user, "nobodys")
     await db.write(marks.mark_session, user, pinned, pinned=True)
-    await db.write(members.share, user, shared, person().username, "viewer")
+    await db.write(members.share, user, shared, make_user().username, "viewer")
     await db.write(Session.objects.filter(pk=(await db.write(make, user, "child", channel="webchat")).pk).update, parent=child)
     await keep_house()
     assert {key.rpartition(":")[2] for key in await db.read(left)} == {"pinned", "shared", "parent", "child"}

@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture
-def session(user, session_of):
-    return session_of(user)
+def session(user, make_session):
+    return make_session(user)
 
 
 def happen(session, *texts, hook=""):
@@ -65,10 +65,10 @@ def test_the_oldest_make_room(session):
     assert kept == [f"event {n}" for n in range(5, 25)]
 
 
-def test_what_waits_is_listed_for_the_owner_of_the_session_only_and_bounded(user, session, session_of, person):
-    SessionMember.objects.create(session=session, user=(guest := person()))
+def test_what_waits_is_listed_for_the_owner_of_the_session_only_and_bounded(user, session, make_session, make_user):
+    SessionMember.objects.create(session=session, user=(guest := make_user()))
     happen(session, "one", "x" * 900)
-    happen(session_of(user), "three")
+    happen(make_session(user), "three")
     assert system_events.list_pending_texts(user, limit=2, characters=100) == ["one", "x" * 100]
     assert system_events.list_pending_texts(user, limit=9, characters=100)[2:] == ["three"]
     assert system_events.list_pending_texts(guest, limit=9, characters=100) == []
@@ -76,9 +76,9 @@ def test_what_waits_is_listed_for_the_owner_of_the_session_only_and_bounded(user
     assert system_events.list_pending_texts(user, limit=9, characters=100) == ["three"]
 
 
-def test_another_session_is_told_nothing(user, session, session_of):
+def test_another_session_is_told_nothing(user, session, make_session):
     happen(session, "only here")
-    other = session_of(user)
+    other = make_session(user)
     ask(user, other)
     assert told(other) == ["and now?"]
     assert SystemEvent.objects.count() == 1
@@ -142,8 +142,8 @@ def test_waking_later_starts_none(user):
     assert not Run.objects.filter(session=session).exists()
 
 
-def test_a_reader_of_a_session_cannot_wake_it(user, session, person):
-    guest = person()
+def test_a_reader_of_a_session_cannot_wake_it(user, session, make_user):
+    guest = make_user()
     SessionMember.objects.create(session=session, user=guest, role="viewer")
     with pytest.raises(Forbidden):
         wake(guest, session, "hello", mode="now", source="test")

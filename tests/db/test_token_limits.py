@@ -12,8 +12,8 @@ from tests.db.test_cli_token import claw_token
 
 
 @pytest.fixture
-def browser(person):
-    user = person("Operator", "User")
+def browser(make_user):
+    user = make_user("Operator", "User")
     user.is_staff = True
     user.save()
     client = Client()
@@ -22,8 +22,8 @@ def browser(person):
     return client
 
 
-def test_the_command_line_takes_lists_and_tells_of_names_that_nothing_has(person, capsys):
-    person(name="ada")
+def test_the_command_line_takes_lists_and_tells_of_names_that_nothing_has(make_user, capsys):
+    make_user(name="ada")
     claw_token("create", "--user", "ada", "--name", "ci", "--allow-tools", "read,group:web", "--deny-tools", "exce")
     said = capsys.readouterr()
     assert "'exce'" in said.err

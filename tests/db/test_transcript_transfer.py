@@ -130,13 +130,13 @@ def test_a_fault_while_writing_leaves_nothing(user, monkeypatch):
     assert not TranscriptEntry.objects.exists()
 
 
-def test_a_session_that_is_there_but_unused_is_filled(user, session_of):
-    session = session_of(user, "agent:main:main")
+def test_a_session_that_is_there_but_unused_is_filled(user, make_session):
+    session = make_session(user, "agent:main:main")
     assert import_transcript(user, "main", file_of(*SENT)).session == session
 
 
-def test_a_session_in_which_something_was_said_is_left_alone(user, session_of):
-    session = session_of(user, "agent:main:main")
+def test_a_session_in_which_something_was_said_is_left_alone(user, make_session):
+    session = make_session(user, "agent:main:main")
     session_service.inject_message(user, session, "hello")
     session_service.reset_session(user, session)
     with pytest.raises(Conflict, match="already in use"):
@@ -144,22 +144,22 @@ def test_a_session_in_which_something_was_said_is_left_alone(user, session_of):
     assert TranscriptEntry.objects.get(kind="message").text == "hello"
 
 
-def test_a_session_with_a_queued_prompt_is_left_alone(user, session_of):
-    lifecycle.accept_run(user=user, session=session_of(user, "agent:main:main"), run_id="r1", prompt="hi")
+def test_a_session_with_a_queued_prompt_is_left_alone(user, make_session):
+    lifecycle.accept_run(user=user, session=make_session(user, "agent:main:main"), run_id="r1", prompt="hi")
     with pytest.raises(Conflict, match="already in use"):
         import_transcript(user, "agent:main:main", file_of(*SENT))
 
 
-def test_the_same_key_of_somebody_else_is_another_session(user, person):
-    other = person()
+def test_the_same_key_of_somebody_else_is_another_session(user, make_user):
+    other = make_user()
     theirs = import_transcript(other, "agent:main:main", file_of(*SENT)).session
     mine = import_transcript(user, "agent:main:main", file_of(*SENT[:1])).session
     assert mine != theirs
     assert (len(exported(mine)), len(exported(theirs))) == (2, 6)
 
 
-def test_what_was_said_before_a_reset_is_exported_only_on_demand(user, session_of):
-    session = session_of(user)
+def test_what_was_said_before_a_reset_is_exported_only_on_demand(user, make_session):
+    session = make_session(user)
     session_service.inject_message(user, session, "before")
     session_service.reset_session(user, session)
     session_service.inject_message(user, session, "after")
@@ -168,8 +168,8 @@ def test_what_was_said_before_a_reset_is_exported_only_on_demand(user, session_o
 
 
 @pytest.mark.parametrize(("words_after", "left"), [(["after"], ["after"]), ([], [])])
-def test_a_reset_stays_one_through_export_and_import(user, session_of, words_after, left):
-    session = session_of(user)
+def test_a_reset_stays_one_through_export_and_import(user, make_session, words_after, left):
+    session = make_session(user)
     for before in ("first", "second"):
         session_service.inject_message(user, session, before)
         session_service.reset_session(user, session)
@@ -198,8 +198,8 @@ class Stdin:
         self.buffer = file
 
 
-def test_export_and_import_copy_a_session_to_another_account(person, tmp_path, monkeypatch, capsysbinary):
-    ada, bob = person(name="ada"), person(name="bob")
+def test_export_and_import_copy_a_session_to_another_account(make_user, tmp_path, monkeypatch, capsysbinary):
+    ada, bob = make_user(name="ada"), make_user(name="bob")
     import_transcript(ada, "agent:main:notes", file_of(*SENT))
     path = tmp_path / "notes.jsonl"
     path.write_text("an older one")
@@ -217,8 +217,8 @@ def test_export_and_import_copy_a_session_to_another_account(person, tmp_path, m
     assert [len(copy) for copy in copies] == [6, 6]
 
 
-def test_export_warns_about_lines_too_long_to_import(user, session_of, capsysbinary):
-    session = session_of(user, "agent:main:main")
+def test_export_warns_about_lines_too_long_to_import(user, make_session, capsysbinary):
+    session = make_session(user, "agent:main:main")
     session_service.inject_message(user, session, "ü" * (8 << 20))
     main.run(["export", "--user", user.username, "--session", "main"])
     told = capsysbinary.readouterr()
@@ -235,16 +235,16 @@ def test_export_warns_about_lines_too_long_to_import(user, session_of, capsysbin
         (["import", "--user", "ada", "--session", "a b", "/dev/null"], "nothing was imported: line 1: "),
     ],
 )
-def test_export_and_import_report_errors(person, arguments, words):
-    person(name="ada")
+def test_export_and_import_report_errors(make_user, arguments, words):
+    make_user(name="ada")
     with pytest.raises(CommandFailed, match=words):
         main.run(arguments)
     assert not Session.objects.exists()
 
 
 @pytest.mark.parametrize(("place", "words"), [("", "is not a file"), ("missing/x.jsonl", "cannot write .*: No such file")])
-def test_export_to_an_invalid_path_fails(user, session_of, tmp_path, place, words):
-    session_of(user, "agent:main:main")
+def test_export_to_an_invalid_path_fails(user, make_session, tmp_path, place, words):
+    make_session(user, "agent:main:main")
     with pytest.raises(CommandFailed, match=words):
         main.run(["export", "--user", user.username, "--session", "main", "-o", str(tmp_path / place)])
     assert list(tmp_path.iterdir()) == []

@@ -16,9 +16,9 @@ USED = {"input": 30, "output": 12, "cacheRead": 4, "costMicroUsd": 1_500}
 
 
 @pytest.fixture
-def talk(user, session_of):
+def talk(user, make_session):
     """A question, an answer that calls a tool, its result, the last answer."""
-    session = session_of(user)
+    session = make_session(user)
     accept_run(user=user, session=session, run_id="k1", prompt="what is in it?")
     asked = [{"type": "text", "text": "I look."}, {"type": "toolCall", "id": "t1", "name": "read", "arguments": {"path": "a"}}]
     entries = [

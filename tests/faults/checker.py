@@ -1,15 +1,15 @@
-"""After a round: compares what the clients wrote down with the rows, promise by promise. Pure.
+"""Compare the clients' records with the rows after a round, promise by promise. Pure.
 
-The promises are those of docs/reliability.md, by their numbers; `text` and `replay` stand for two more: an answer is stored whole
-and once, and a run's events tell what its rows say. Each check names only its own promise, so that a fault shows where it is.
+The promises are numbered as in docs/reliability.md; `text` and `replay` are two more: an answer is stored completely and once, and
+a run's events match its rows. Each check reports only its own promise, so that a fault can be located.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.faults import answers
-from tests.faults.record import EventRow, History, Rows, RunRow
+from tests.faults import run_text
+from tests.faults.history import EventRow, History, Rows, RunRow
 
 Check = Callable[[Rows, History], Iterator[str]]
 CLAIMS = ("start", "resume", "rescued")
@@ -18,14 +18,14 @@ CLAIMS = ("start", "resume", "rescued")
 @dataclass(frozen=True)
 class Violation:
     promise: str
-    words: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{self.promise}: {self.words}"
+        return f"{self.promise}: {self.message}"
 
 
-def violations(rows: Rows, history: History) -> list[Violation]:
-    return [Violation(promise, words) for promise, check in CHECKS.items() for words in check(rows, history)]
+def find_violations(rows: Rows, history: History) -> list[Violation]:
+    return [Violation(promise, message) for promise, check in CHECKS.items() for message in check(rows, history)]
 
 
 def r1_no_accepted_run_is_lost(rows: Rows, history: History) -> Iterator[str]:
@@ -57,8 +57,8 @@ def r2_one_run_per_key(rows: Rows, history: History) -> Iterator[str]:
             yield f"key {key} got different answers: {name} {sorted(map(str, values))}"
     for final in history.finals:
         for run in runs.get((final.owner, final.key), []):
-            if (run.status == "completed", answers.stored_text(rows, run)) != (final.ok, final.text) and run.status != "aborted":
-                yield f"run {run.run_id} is {run.status} and its client was told {'ok' if final.ok else 'error'} {final.text!r}"
+            if (run.status == "completed", run_text.stored_text(rows, run)) != (final.ok, final.text) and run.status != "aborted":
+                yield f"run {run.run_id} is {run.status} and its client received {'ok' if final.ok else 'error'} {final.text!r}"
 
 
 def r3_only_the_owner_writes(rows: Rows, _: History) -> Iterator[str]:
@@ -110,8 +110,8 @@ def r4_in_order_and_within_the_lanes(rows: Rows, _: History) -> Iterator[str]:
 
 
 def _held_together(rows: Rows, lane: str) -> Iterator[set[int]]:
-    """The runs that held a place when another one began. Within a millisecond, ends are taken to come first: a claim counts
-    under a lock, after which it looks at the clock, so a claim that saw an end is never stamped before it."""
+    """Yield the concurrent runs at each start. Within a millisecond, ends are assumed to come first: a claim counts under a lock
+    and reads the clock afterwards, so a claim that saw an end is never stamped before it."""
     lanes = {run.pk: run.lane for run in rows.runs}
     moments = []
     for event in rows.events:
@@ -133,20 +133,20 @@ def _held_together(rows: Rows, lane: str) -> Iterator[set[int]]:
 def r5_everything_comes_to_an_end(rows: Rows, _: History) -> Iterator[str]:
     for run in rows.runs:
         if not run.ended:
-            yield f"run {run.run_id} is still {run.status}: nobody took it over"
+            yield f"run {run.run_id} is still {run.status}: it was not recovered"
 
 
 def r6_a_tool_runs_at_most_once(rows: Rows, history: History) -> Iterator[str]:
     for path, times in history.executed.items():
         if times > 1:
-            yield f"the write of {path} was carried out {times} times"
+            yield f"the write of {path} was executed {times} times"
     ended = {run.pk: run.run_id for run in rows.runs if run.ended}
     for call in rows.calls:
         if call.status == "started" and call.run in ended:
-            yield f"call {call.call_id} of run {ended[call.run]} is in flight although the run has ended"
+            yield f"call {call.call_id} of run {ended[call.run]} is still running although the run has ended"
         path = call.arguments.get("path")
         if call.name == "write" and call.status == "finished" and not history.executed.get(str(path)):
-            yield f"the write of {path} is told to be finished and was never carried out"
+            yield f"the write of {path} is reported as finished and was never executed"
     started = Counter(
         (event.run, event.data["toolCallId"]) for event in rows.events if event.stream == "tool" and event.data["phase"] == "start"
     )
@@ -165,9 +165,9 @@ def r6_a_tool_runs_at_most_once(rows: Rows, history: History) -> Iterator[str]:
 def r8_a_run_that_kills_its_workers_ends(rows: Rows, _: History) -> Iterator[str]:
     for run in rows.runs:
         if run.rescues > rows.most_rescues:
-            yield f"run {run.run_id} was rescued {run.rescues} times"
+            yield f"run {run.run_id} was recovered {run.rescues} times"
         if run.rescues == rows.most_rescues and not (run.status == "aborted" or (run.status, run.reason) == ("error", "poisoned")):
-            yield f"run {run.run_id} was rescued {run.rescues} times and is {run.status} ({run.reason})"
+            yield f"run {run.run_id} was recovered {run.rescues} times and is {run.status} ({run.reason})"
 
 
 def r9_events_have_no_gaps(rows: Rows, _: History) -> Iterator[str]:
@@ -188,32 +188,32 @@ def r10_each_client_is_told_everything_once(rows: Rows, history: History) -> Ite
     log = rows.events_of_sessions()
     ids = {run.pk: run.run_id for run in rows.runs}
     for watched in history.watched:
-        rest = [answers.as_told(event, ids) for event in log.get(watched.session_key, []) if event.cursor > watched.after]
-        told = [answers.of_payload(payload) for payload in watched.told]
+        rest = [run_text.event_tuple(event, ids) for event in log.get(watched.session_key, []) if event.cursor > watched.after]
+        told = [run_text.payload_tuple(payload) for payload in watched.events]
         who = f"the {watched.client} of {watched.session_key}, after {watched.after},"
-        if watched.torn:
-            yield f"{who}: {watched.torn}"
+        if watched.frame_gap:
+            yield f"{who}: {watched.frame_gap}"
         for want, got in zip(rest, told, strict=False):
             if want != got:
-                yield f"{who} was told {got}, and not {want}"
+                yield f"{who} received {got}, expected {want}"
                 break
         else:
             if len(told) > len(rest):
-                yield f"{who} was told {len(told) - len(rest)} events that are not in the log"
-            elif watched.to_the_end and len(told) < len(rest):
-                yield f"{who} was told {len(told)} of {len(rest)} events"
+                yield f"{who} received {len(told) - len(rest)} events that are not in the log"
+            elif watched.complete and len(told) < len(rest):
+                yield f"{who} received {len(told)} of {len(rest)} events"
 
 
 def r11_a_gap_is_told(_: Rows, history: History) -> Iterator[str]:
     for probed in history.probed:
         if not (probed.resync or probed.whole):
-            yield f"place {probed.place} of {probed.session_key} cannot be continued, and the client was not told so"
+            yield f"cursor {probed.place} of {probed.session_key} can't be continued, and the client was not asked to resync"
 
 
 def r12_only_slow_clients_are_cut_off(_: Rows, history: History) -> Iterator[str]:
     for watched in history.watched:
         if watched.closed == 1008 and not watched.slow:
-            yield f"{watched.client} of {watched.session_key} reads fast and was closed as a slow one"
+            yield f"{watched.client} of {watched.session_key} was not slow but closed as a slow client"
         if watched.flooded and watched.closed != 1008:
             yield f"{watched.client} of {watched.session_key} did not read and was closed with {watched.closed}"
 
@@ -221,8 +221,8 @@ def r12_only_slow_clients_are_cut_off(_: Rows, history: History) -> Iterator[str
 def r13_all_clients_see_the_same(_: Rows, history: History) -> Iterator[str]:
     seen: dict[tuple[str, int], tuple[str, object]] = {}
     for watched in history.watched:
-        for payload in watched.told:
-            told = answers.of_payload(payload)
+        for payload in watched.events:
+            told = run_text.payload_tuple(payload)
             first, other = seen.setdefault((watched.session_key, payload["cursor"]), (watched.client, told))
             if other != told:
                 yield f"{watched.client} and {first} of {watched.session_key} saw different events as number {payload['cursor']}"
@@ -247,6 +247,6 @@ CHECKS: dict[str, Check] = {
     "R11": r11_a_gap_is_told,
     "R12": r12_only_slow_clients_are_cut_off,
     "R13": r13_all_clients_see_the_same,
-    "text": answers.text_is_whole,
-    "replay": answers.replay_is_what_the_rows_say,
+    "text": run_text.text_is_whole,
+    "replay": run_text.replay_matches_rows,
 }

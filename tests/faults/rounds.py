@@ -1,6 +1,6 @@
-"""One round: people talk in several sessions while the nemesis rages; then it heals, and all is read and compared.
+"""One round: users chat in several sessions while faults occur; after recovery everything is read and compared.
 
-Everything is chosen by the seed. What is not, is the moment in which things meet: that is what rounds are for.
+The seed chooses everything but the timing; finding bad interleavings is the purpose of rounds.
 """
 
 import asyncio
@@ -13,52 +13,54 @@ from django.db import connection
 
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session
-from tests.faults import rows as stored
-from tests.faults.actors import Scene, Sender, Watcher
-from tests.faults.line import Line
-from tests.faults.nemesis import Nemesis
-from tests.faults.record import History, Probed, Rows, Sent, Watched
-from tests.stack import Stack
+from tests.faults import database_rows as stored
+from tests.faults.chaos import ChaosMonkey
+from tests.faults.clients import RoundContext, Sender, Watcher
+from tests.faults.connection import RawConnection
+from tests.faults.history import CursorProbe, History, Rows, SendAttempt, WatchedStream
+from tests.harness.stack import Stack
 
-RAGE = 2.2  # seconds
-PATIENCE = 40.0  # for everything to end after healing: lease, sweep and retries together take some 3 s
+FAULT_SECONDS = 2.2  # seconds
+TIMEOUT = 40.0  # seconds until all runs have ended after recovery; lease, sweep and retries take about 3 s
 MESSAGES = 3  # in each session
 FAR_AHEAD = 1_000
 
 
 class Round:
     def __init__(self, stack: Stack, people: dict[int, str], seed: int) -> None:
-        """`people` are users' keys with their tokens."""
+        """`people` maps users to their access tokens."""
         self._stack, self._people = stack, people
         self._seed, self._rng = seed, random.Random(seed)
         self.history = History(seed)
-        self._scene = Scene(stack, self.history, people)
+        self._context = RoundContext(stack, self.history, people)
         self._sessions = {f"agent:main:r{seed}-p{owner}-{n}": owner for owner in people for n in range(2)}
         self._background = {f"agent:main:r{seed}-b{owner}": owner for owner in people}
         self._keys = [*self._sessions, *self._background]
 
     async def run(self) -> tuple[Rows, History]:
-        nemesis = Nemesis(self._stack, f"{self._seed}-nemesis")
+        chaos = ChaosMonkey(self._stack, f"{self._seed}-chaos")
         watchers = [
-            Watcher(self._scene, f"{name} watcher", owner, key, restless=name != "calm")
+            Watcher(self._context, f"{name} watcher", owner, key, restless=name != "calm")
             for key, owner in self._sessions.items()
             for name in ("calm", "restless")
         ]
-        senders = {key: Sender(self._scene, owner, key, f"{self._seed}-{key}") for key, owner in self._sessions.items()}
+        senders = {key: Sender(self._context, owner, key, f"{self._seed}-{key}") for key, owner in self._sessions.items()}
         watching = [asyncio.create_task(watcher.watch()) for watcher in watchers]
         talking = [asyncio.create_task(self._talk(sender, key)) for key, sender in senders.items()]
-        behind = asyncio.create_task(asyncio.to_thread(self._accept_in_background))
+        background = asyncio.create_task(asyncio.to_thread(self._accept_in_background))
         try:
-            await nemesis.rage(RAGE)
-            self.history.faults = nemesis.done
-            await nemesis.heal()
-            await self._until("everybody could send", lambda: all(task.done() for task in [*talking, behind]))
-            await asyncio.gather(*talking, behind)
+            await chaos.cause_faults(FAULT_SECONDS)
+            self.history.faults = chaos.done
+            await chaos.heal()
+            await self._until("all messages are sent", lambda: all(task.done() for task in [*talking, background]))
+            await asyncio.gather(*talking, background)
             await self._until("all runs have ended", lambda: not stored.unfinished(self._keys))
             heads = stored.heads(self._keys)
-            await self._until("the watchers have seen the end", lambda: all(w.reached >= heads[w.session_key] for w in watchers))
+            await self._until(
+                "the watchers have received the last event", lambda: all(w.reached >= heads[w.session_key] for w in watchers)
+            )
         finally:
-            self._scene.over.set()
+            self._context.over.set()
             for task in talking:
                 task.cancel()
             await asyncio.gather(*watching, *talking, return_exceptions=True)
@@ -71,11 +73,11 @@ class Round:
         return stored.read_rows(self._keys), self.history
 
     async def _until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Bounded, as a guard against hangs. What did not end is for the checker to say, by its promise."""
-        give_up = time.monotonic() + PATIENCE
+        """Wait for a condition, but not forever. The checker reports what did not end."""
+        give_up = time.monotonic() + TIMEOUT
         while not condition():
             if time.monotonic() > give_up:
-                self.history.faults.append(f"NOT within {PATIENCE:g} s: {what}; {stored.unfinished(self._keys)}")
+                self.history.faults.append(f"NOT within {TIMEOUT:g} s: {what}; {stored.unfinished(self._keys)}")
                 return
             await asyncio.sleep(0.03)
 
@@ -83,7 +85,7 @@ class Round:
         rng = random.Random(f"{self._seed}-{key}-words")
         for number in range(MESSAGES):
             await asyncio.sleep(rng.uniform(0, 0.4))
-            # The same keys in all sessions of different people: a key belongs to its owner.
+            # Sessions of different users share idempotency keys: a key belongs to its owner.
             run_id = f"r{self._seed}-{key[-1]}-{number}"
             prompt, hangs = self._prompt(rng, f"{key.rpartition(':')[2]}-{number}")
             await sender.send(run_id, prompt)
@@ -100,7 +102,7 @@ class Round:
                 await sender.abort(run_id)
 
     def _prompt(self, rng: random.Random, name: str) -> tuple[str, bool]:
-        """-> (what to say, whether it hangs until it is aborted)"""
+        """Return (prompt, whether it hangs until it is aborted)."""
         tag = f"tag={name}"
         stream = f"tokens={rng.randint(10, 30)} delay_ms={rng.randint(3, 15)}"
         file = f'{{"path":"r{self._seed}/{name}-%d","content":"x"}}'
@@ -119,7 +121,7 @@ class Round:
         return f"[[{stream}]]", False
 
     def _accept_in_background(self) -> None:
-        """A schedule that starts runs of its own, in a lane that holds two of them at once."""
+        """Accept runs in a lane with at most two concurrent runs, as a schedule does."""
         from clawsite.accounts.models import User
 
         try:
@@ -129,32 +131,32 @@ class Round:
                 for number in range(2):
                     run_id, prompt = f"{key}-{number}", "[[tokens=10 delay_ms=10]]"
                     accepted = lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, lane="nested")
-                    self.history.sent.append(Sent("ok", owner, run_id, key, prompt, {"runId": accepted.run_id}))
+                    self.history.sent.append(SendAttempt("ok", owner, run_id, key, prompt, {"runId": accepted.run_id}))
         finally:
             connection.close()
 
     async def _read_again(self, heads: dict[str, int]) -> None:
-        """Each session once more, by somebody who comes late, to every web process, in both ways there are."""
+        """Read each session again from every web process, by history and by subscription."""
         for web in range(len(self._stack.webs)):
             for owner, token in self._people.items():
-                line = await Line.open(self._stack.ws_url(web), token)
+                conn = await RawConnection.open(self._stack.ws_url(web), token)
                 for key in (key for key, whose in self._sessions.items() if whose == owner):
-                    watched = Watched(
+                    watched = WatchedStream(
                         f"late reader of web-{web}", key, owner, self._rng.choice([0, self._rng.randrange(heads[key])])
                     )
                     cursor, more = watched.after, True
                     while more:
-                        page = await line.request("sessions.history", {"sessionKey": key, "fromStateVersion": cursor, "limit": 50})
-                        watched.told += [frame["payload"] for frame in page["events"]]
+                        page = await conn.request("sessions.history", {"sessionKey": key, "fromStateVersion": cursor, "limit": 50})
+                        watched.events += [frame["payload"] for frame in page["events"]]
                         cursor, more = page["cursor"], page["more"]
-                    watched.to_the_end = True
+                    watched.complete = True
                     self.history.watched.append(watched)
                     place = heads[key] + FAR_AHEAD
-                    answer = await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": place})
-                    self.history.probed.append(Probed(key, place, bool(answer.get("resync_required"))))
-                await line.close()
+                    answer = await conn.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": place})
+                    self.history.probed.append(CursorProbe(key, place, bool(answer.get("resync_required"))))
+                await conn.close()
 
     def _executed(self) -> dict[str, int]:
-        tally = self._stack.home / "tally"  # written by tests/faults/puppet.py
+        tally = self._stack.home / "tally"  # written by tests/faults/faulty_process.py
         lines = tally.read_text().split() if tally.exists() else []
         return dict(Counter(line for line in lines if line.startswith(f"r{self._seed}/")))

@@ -10,30 +10,30 @@ from typing import Any
 
 import pytest
 
-from tests.faults.checker import CHECKS, violations
-from tests.faults.record import History, Rows, Sent
-from tests.faults.sample import ME, Log, sample
+from tests.faults.checker import CHECKS, find_violations
+from tests.faults.history import History, Rows, SendAttempt
+from tests.faults.sample_round import ME, EventLogBuilder, sample_round
 
 
 def found(**changes: Callable[[Any], Any]) -> set[str]:
-    return {violation.promise for violation in violations(*sample(**changes))}
+    return {violation.promise for violation in find_violations(*sample_round(**changes))}
 
 
 def test_a_round_as_it_should_be_breaks_no_promise():
-    assert violations(*sample()) == []
+    assert find_violations(*sample_round()) == []
 
 
 # Changes of the log: what happened, in another order or with something added.
 
 
-def numbered_anew(log: Log, keep: Callable[[Any], bool]) -> Log:
-    again = Log()
+def numbered_anew(log: EventLogBuilder, keep: Callable[[Any], bool]) -> EventLogBuilder:
+    again = EventLogBuilder()
     for event in filter(keep, log.events):
         again.add(event.session, event.run, event.stream, **event.data)
     return again
 
 
-def moved(log: Log, run: int, phase: str, *, before: tuple[int, str]) -> Log:
+def moved(log: EventLogBuilder, run: int, phase: str, *, before: tuple[int, str]) -> EventLogBuilder:
     """The same events with one moved to an earlier place, and all numbers given anew."""
 
     def at(run: int, phase: str) -> int:
@@ -41,16 +41,16 @@ def moved(log: Log, run: int, phase: str, *, before: tuple[int, str]) -> Log:
 
     events = list(log.events)
     events.insert(at(*before), events.pop(at(run, phase)))
-    again = Log()
+    again = EventLogBuilder()
     for event in events:
         assert event.run is not None
         again.add(event.session, event.run, event.stream, **event.data)
     return again
 
 
-def stale_write(log: Log) -> Log:
+def stale_write(log: EventLogBuilder) -> EventLogBuilder:
     """The first owner of run 1 writes once more after its rescue."""
-    again = Log()
+    again = EventLogBuilder()
     for event in log.events:
         assert event.run is not None
         again.add(event.session, event.run, event.stream, **event.data)
@@ -59,21 +59,21 @@ def stale_write(log: Log) -> Log:
     return again
 
 
-def without(log: Log, condition: Callable[[Any], bool]) -> Log:
+def without(log: EventLogBuilder, condition: Callable[[Any], bool]) -> EventLogBuilder:
     log.events = [event for event in log.events if not condition(event)]
     return log
 
 
-def second_end(log: Log) -> Log:
+def second_end(log: EventLogBuilder) -> EventLogBuilder:
     log.end("s1", 1)
     return log
 
 
-def said_instead(text: str) -> Callable[[Log], Log]:
+def said_instead(text: str) -> Callable[[EventLogBuilder], EventLogBuilder]:
     """Run 4 streams and stores another text than the model was asked for."""
 
-    def changed(log: Log) -> Log:
-        again = Log()
+    def changed(log: EventLogBuilder) -> EventLogBuilder:
+        again = EventLogBuilder()
         for event in log.events:
             assert event.run is not None
             data = event.data
@@ -87,7 +87,7 @@ def said_instead(text: str) -> Callable[[Log], Log]:
     return changed
 
 
-def torn(log: Log) -> Log:
+def torn(log: EventLogBuilder) -> EventLogBuilder:
     log.events = [replace(e, data={**e.data, "offset": 2}) if e.data.get("offset") == 3 else e for e in log.events]
     return log
 
@@ -116,7 +116,7 @@ def still_running(rows: Rows) -> Rows:
 # Changes of what clients saw.
 
 
-def sent(*more: Sent) -> Callable[[History], History]:
+def sent(*more: SendAttempt) -> Callable[[History], History]:
     return lambda history: replace(history, sent=[*history.sent, *more])
 
 
@@ -124,7 +124,7 @@ def told(change: Callable[[list[Any]], list[Any]]) -> Callable[[History], Histor
     """What the first client was told is changed."""
 
     def changed(history: History) -> History:
-        history.watched[0].told = change(list(history.watched[0].told))
+        history.watched[0].events = change(list(history.watched[0].events))
         return history
 
     return changed
@@ -138,13 +138,13 @@ def watched(**fields: Any) -> Callable[[History], History]:
     return changed
 
 
-OTHER_ANSWER = Sent("ok", ME, "k1", "s1", "[[tokens=3]]", {"runId": "k1", "sessionKey": "s9"})
+OTHER_ANSWER = SendAttempt("ok", ME, "k1", "s1", "[[tokens=3]]", {"runId": "k1", "sessionKey": "s9"})
 FAULTS = {
-    "an acknowledged run is not there": ("R1", {"history": sent(Sent("ok", ME, "k9", "s1", "hello", {"runId": "k9"}))}),
+    "an acknowledged run is not there": ("R1", {"history": sent(SendAttempt("ok", ME, "k9", "s1", "hello", {"runId": "k9"}))}),
     "two runs under one key": ("R2", {"rows": run(5, run_id="k2")}),
     "two answers under one key": ("R2", {"history": sent(OTHER_ANSWER)}),
-    "another body is accepted": ("R2", {"history": sent(Sent("ok", ME, "k1", "s1", "other", {"runId": "k1"}))}),
-    "the same body is a conflict": ("R2", {"history": sent(Sent("fail", ME, "k1", "s1", "[[tokens=3]]", code="CONFLICT"))}),
+    "another body is accepted": ("R2", {"history": sent(SendAttempt("ok", ME, "k1", "s1", "other", {"runId": "k1"}))}),
+    "the same body is a conflict": ("R2", {"history": sent(SendAttempt("fail", ME, "k1", "s1", "[[tokens=3]]", code="CONFLICT"))}),
     "the last answer is another one": ("R2", {"history": lambda h: replace(h, finals=[replace(h.finals[0], text="w0")])}),
     "a stale worker writes": ("R3", {"log": stale_write}),
     "a claim left no trace": ("R3", {"rows": run(1, lease=3)}),
@@ -166,7 +166,7 @@ FAULTS = {
     "events change places": ("R10", {"history": told(lambda t: [t[1], t[0], *t[2:]])}),
     "an event is told that was never stored": ("R10", {"history": told(lambda t: [*t, {**t[-1], "cursor": 99}])}),
     "the last event is not told": ("R10", {"history": told(lambda t: t[:-1])}),
-    "the frames have a hole": ("R10", {"history": watched(torn="frame 9 came after 7")}),
+    "the frames have a hole": ("R10", {"history": watched(frame_gap="frame 9 came after 7")}),
     "a gap is not told": ("R11", {"history": lambda h: replace(h, probed=[replace(h.probed[0], resync=False)])}),
     "a fast client is cut off": ("R12", {"history": watched(closed=1008)}),
     "a client that does not read is kept": ("R12", {"history": watched(flooded=True)}),

@@ -16,8 +16,8 @@ from clawsite.infra.errors import ClawError
 from clawsite.infra.process.identity import identity_of
 from sessions_app.models import Session
 from sessions_app.runs import lifecycle, tool_calls
-from tests.command_runs import ask_first, left_of, long_sleep, run_everything, wish
-from tests.workshop import Workshop, said_in
+from tests.harness.commands import allow_all_commands, exec_prompt, find_processes, require_approval, unique_sleep
+from tests.harness.worker import WorkerHarness, transcript_of
 from tools_app.approvals import approvers, supervise
 from tools_app.approvals import requests as approval_requests
 from tools_app.builtin import exec as exec_tool
@@ -33,16 +33,16 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Telling:
-    """One telling of a story: a session and a program of its own, and what came of it."""
+    """One telling of a scenario: a session and a program of its own, and what came of it."""
 
-    shop: Workshop
+    harness: WorkerHarness
     session: Session
     approver: Any
     eventually: Any
 
     def __post_init__(self) -> None:
         self.number = next(_numbers)
-        self.home: Path = ensure_workspace(Agent.objects.get(slug="main"), self.shop.user.pk).resolve()
+        self.home: Path = ensure_workspace(Agent.objects.get(slug="main"), self.harness.user.pk).resolve()
         self.program = self.home / f"tool-{self.number}.sh"
         self.program.write_text(f"#!/bin/bash\necho ran >> log-{self.number}\n")
         self.program.chmod(0o755)
@@ -53,13 +53,13 @@ class Telling:
         return len(log.read_text().split()) if log.exists() else 0
 
     def send(self, command: str = "", **more: Any) -> int:
-        prompt = wish(command=command or f"./{self.program.name}", **more)
-        return self.shop.send(prompt, session=self.session, run_id=f"m{next(_numbers)}")
+        prompt = exec_prompt(command=command or f"./{self.program.name}", **more)
+        return self.harness.send(prompt, session=self.session, run_id=f"m{next(_numbers)}")
 
     async def asked(self) -> tuple[int, Approval]:
-        ask_first()
+        require_approval()
         run_pk = self.send()
-        await self.shop.until(run_pk, "waiting")
+        await self.harness.until(run_pk, "waiting")
         return run_pk, Approval.objects.get(run=run_pk)
 
     def answer(self, question: Approval, decision: str = "allow-once") -> bool:
@@ -71,72 +71,72 @@ class Telling:
 
 
 async def a_worker_goes_with_a_command_in_flight(it: Telling) -> set[str]:
-    run_everything()
+    allow_all_commands()
     log = f"log-{it.number}"
     run_pk = it.send(f"echo ran >> {log}; [ $(wc -l < {log}) -gt 1 ] || sleep 600")
     await it.eventually(lambda: it.times_run == 1)
-    await it.shop.close()
-    it.shop.open()
-    await it.shop.ended(run_pk)
+    await it.harness.close()
+    it.harness.open()
+    await it.harness.ended(run_pk)
     return {"R6"} if it.times_run > 1 else set()
 
 
 async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
     """Its process runs, and nobody has heard of its worker for longer than a lease."""
-    run_everything()
-    mark = long_sleep()
+    allow_all_commands()
+    mark = unique_sleep()
     done = it.send("true")
-    await it.shop.ended(done)
+    await it.harness.ended(done)
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
     sandbox = keeper.sandbox_from_plan(plan)
     env = keeper.build_environment(sandbox.home)
     async with await spawn.start_process(spawn.SpawnRequest(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
-        await it.eventually(lambda: left_of(mark))
+        await it.eventually(lambda: find_processes(mark))
         row = commands.record_start(uuid.uuid4(), plan, worker="frozen", process=identity_of(running.pid))
         await it.eventually(lambda: Command.objects.get(pk=row.pk).status == "lost")
-        return {"R7"} if left_of(mark) else set()
+        return {"R7"} if find_processes(mark) else set()
 
 
 async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set[str]:
     """Pids are used again: who ends what was left behind must not end a stranger."""
-    run_everything()
-    mark = long_sleep()
+    allow_all_commands()
+    mark = unique_sleep()
     done = it.send("true")
-    await it.shop.ended(done)
+    await it.harness.ended(done)
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
     sandbox = keeper.sandbox_from_plan(plan)
     env = keeper.build_environment(sandbox.home)
     async with await spawn.start_process(spawn.SpawnRequest(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
-        await it.eventually(lambda: left_of(mark))
+        await it.eventually(lambda: find_processes(mark))
         earlier = replace(identity_of(running.pid), started="1")
         row = commands.record_start(uuid.uuid4(), plan, worker="gone", process=earlier)
         await it.eventually(lambda: Command.objects.get(pk=row.pk).status == "lost")
-        return set() if left_of(mark) else {"stranger"}
+        return set() if find_processes(mark) else {"stranger"}
 
 
 async def workers_start_anew_while_a_question_is_open(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
-    await it.shop.close()
-    it.shop.open()
+    await it.harness.close()
+    it.harness.open()
     if not it.answer(question):
         return {"R14"}
-    await it.shop.ended(run_pk)
+    await it.harness.ended(run_pk)
     return set() if it.times_run == 1 else {"R14"}
 
 
 async def two_people_answer(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
-    await it.shop.close()
+    await it.harness.close()
     said = [it.answer(question, "deny"), it.answer(question, "allow-once")]
-    it.shop.open()
-    await it.shop.ended(run_pk)
+    it.harness.open()
+    await it.harness.ended(run_pk)
     return set() if said == [True, False] and it.times_run == 0 else {"R15"}
 
 
 async def an_answer_is_used(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
     it.answer(question)
-    await it.shop.ended(run_pk)
+    await it.harness.ended(run_pk)
     again = approval_requests.use_approval(run_pk, question.call_id, question.plan_hash)
     question.refresh_from_db()
     return set() if (question.status, again, it.times_run) == ("used", None, 1) else {"R15"}
@@ -144,49 +144,49 @@ async def an_answer_is_used(it: Telling) -> set[str]:
 
 async def a_run_is_stopped_before_the_answer(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
-    lifecycle.request_abort(user=it.shop.user, session=it.session)
+    lifecycle.request_abort(user=it.harness.user, session=it.session)
     late = it.answer(question)
-    await it.shop.ended(run_pk)
+    await it.harness.ended(run_pk)
     return {"R16"} if late or it.times_run else set()
 
 
 async def the_program_changes_after_the_answer(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
-    await it.shop.close()
+    await it.harness.close()
     it.answer(question)
     it.program.write_text(it.program.read_text() + "echo and more\n")
-    it.shop.open()
-    await it.shop.ended(run_pk)
+    it.harness.open()
+    await it.harness.ended(run_pk)
     return {"L1"} if it.times_run else set()
 
 
 async def the_approver_is_switched_off_after_the_answer(it: Telling) -> set[str]:
     """Everything is stopped, somebody switches the account off, and everything goes on."""
     run_pk, question = await it.asked()
-    await it.shop.close()
+    await it.harness.close()
     it.answer(question)
     User.objects.filter(pk=it.approver.pk).update(is_active=False)
-    it.shop.open()
+    it.harness.open()
     try:
         await it.eventually(lambda: it.times_run or Approval.objects.filter(run=run_pk, status="pending").exists())
-        await it.shop.until(run_pk, "completed" if it.times_run else "waiting")
+        await it.harness.until(run_pk, "completed" if it.times_run else "waiting")
     finally:
         User.objects.filter(pk=it.approver.pk).update(is_active=True)
-    lifecycle.request_abort(user=it.shop.user, session=it.session)
-    await it.shop.ended(run_pk)
+    lifecycle.request_abort(user=it.harness.user, session=it.session)
+    await it.harness.ended(run_pk)
     return {"L11"} if it.times_run else set()
 
 
 async def a_command_looks_at_its_environment(it: Telling) -> set[str]:
     """The worker has something in its own, which no list of bad names knows."""
-    run_everything()
+    allow_all_commands()
     os.environ["ACME_TELEPORTER"] = "only-the-server-knows"
     try:
         run_pk = it.send("env")
-        await it.shop.ended(run_pk)
+        await it.harness.ended(run_pk)
     finally:
         del os.environ["ACME_TELEPORTER"]
-    told = [text for role, text in said_in(run_pk) if role == "toolResult"][-1]
+    told = [text for role, text in transcript_of(run_pk) if role == "toolResult"][-1]
     assert "HOME=" in told, told
     return {"L7"} if "only-the-server-knows" in told else set()
 
@@ -203,7 +203,7 @@ async def the_program_changes_at_the_last_moment(it: Telling) -> set[str]:
     with pytest.MonkeyPatch.context() as meanwhile:
         meanwhile.setattr(exec_tool, "find_changes", changed_just_before)
         it.answer(question)
-        await it.shop.ended(run_pk)
+        await it.harness.ended(run_pk)
     return {"L8"} if it.times_run else set()
 
 
@@ -218,7 +218,7 @@ async def the_program_changes_while_its_sandbox_is_made(it: Telling) -> set[str]
     with pytest.MonkeyPatch.context() as meanwhile:
         meanwhile.setattr(commands, "record_start", changed_behind_the_walls)
         it.answer(question)
-        await it.shop.ended(run_pk)
+        await it.harness.ended(run_pk)
     return {"L8"} if it.times_run else set()
 
 
@@ -326,17 +326,17 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("promise", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+@pytest.mark.parametrize(("promise", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
 async def test_a_fault_with_commands_breaks_its_promise(
-    promise, story, mutate, workshop: Workshop, session_of, person, eventually, monkeypatch
+    promise, scenario, mutate, harness: WorkerHarness, make_session, make_user, eventually, monkeypatch
 ):
-    approver = person("Approver")
+    approver = make_user("Approver")
 
     def telling() -> Telling:
-        return Telling(workshop, session_of(workshop.user), approver, eventually)
+        return Telling(harness, make_session(harness.user), approver, eventually)
 
-    assert await story(telling()) == set()
+    assert await scenario(telling()) == set()
     with monkeypatch.context() as patched:
         mutate(patched)
-        broken = await story(telling())
+        broken = await scenario(telling())
     assert broken == {promise}

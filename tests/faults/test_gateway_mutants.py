@@ -1,4 +1,4 @@
-"""Deliberate faults in what clients are told: each breaks just the promise it should, and without it the same story breaks none."""
+"""Deliberate faults in what clients receive: each breaks just its promise, and without it the same scenario breaks none."""
 
 import pytest
 from django.db.models import QuerySet
@@ -9,9 +9,9 @@ from clawsite.gateway.delivery.hub import Hub, SessionStream
 from clawsite.gateway.delivery.send_queue import SendQueue
 from sessions_app.events import announce, retention
 from sessions_app.models import Event
-from tests.faults import gateway_stories as stories
-from tests.faults.checker import violations
-from tests.faults.stories import Story
+from tests.faults import gateway_scenarios as stories
+from tests.faults.checker import find_violations
+from tests.faults.scenarios import ScenarioContext
 
 
 class AtOnce:
@@ -82,17 +82,17 @@ MUTANTS = [
 ]
 
 
-async def promises_broken(story, user, session_of) -> set[str]:
-    telling = Story(user, session_of)
-    await story(telling)
-    return {violation.promise for violation in violations(*telling.told())}
+async def promises_broken(scenario, user, make_session) -> set[str]:
+    context = ScenarioContext(user, make_session)
+    await scenario(context)
+    return {violation.promise for violation in find_violations(*context.result())}
 
 
-@pytest.mark.parametrize(("promises", "story", "mutate"), MUTANTS, ids=[story.__name__ for _, story, _ in MUTANTS])
-async def test_a_fault_in_the_gateway_breaks_its_promise(promises, story, mutate, user, session_of, settings, monkeypatch):
-    settings.POLL_SECONDS = 60.0  # what the poll finds would come in time to hide what the story shows
-    assert await promises_broken(story, user, session_of) == set()
+@pytest.mark.parametrize(("promises", "scenario", "mutate"), MUTANTS, ids=[scenario.__name__ for _, scenario, _ in MUTANTS])
+async def test_a_fault_in_the_gateway_breaks_its_promise(promises, scenario, mutate, user, make_session, settings, monkeypatch):
+    settings.POLL_SECONDS = 60.0  # what the poll finds would come in time to hide what the scenario shows
+    assert await promises_broken(scenario, user, make_session) == set()
     with monkeypatch.context() as patched:
         mutate(patched)
-        broken = await promises_broken(story, user, session_of)
+        broken = await promises_broken(scenario, user, make_session)
     assert broken == set(promises.split())

@@ -19,8 +19,8 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError, Forbidden
 from clawsite.web import visible_text
 from clawsite.web.approvals import card
-from tests.approvals import asked
-from tests.commands import Shell
+from tests.harness.approvals import create_approval
+from tests.harness.sandbox import Shell
 from tools_app.approvals import grants, rule_document
 from tools_app.approvals import requests as approval_requests
 from tools_app.builtin.files import tree
@@ -40,17 +40,17 @@ LINES = [f"echo {MANY_WORDS} the-end", "echo \u202egnp.exe \u200bx\x07 <b>\u00a0
 
 @dataclass
 class Scene:
-    person: Any
-    session_of: Any
+    make_user: Any
+    make_session: Any
     shell: Shell
 
     def question(self, line: str = "ls", **more: Any) -> Approval:
-        ada = self.person()
-        return asked(ada, self.session_of(ada), line, **more)
+        ada = self.make_user()
+        return create_approval(ada, self.make_session(ada), line, **more)
 
     def robot(self) -> User:
         """A program's account, as hooks and schedules have one, with every right that groups can give."""
-        account = self.person("Operator", "Approver", "User", "Auditor")
+        account = self.make_user("Operator", "Approver", "User", "Auditor")
         User.objects.filter(pk=account.pk).update(is_service=True)
         return User.objects.get(pk=account.pk)
 
@@ -61,7 +61,7 @@ class Scene:
 def the_card_of_a_command(scene: Scene) -> set[str]:
     """L2: all of it can be read on the page, and nothing that cannot be seen is in it."""
     browser = Client()
-    browser.force_login(scene.person("Approver"))
+    browser.force_login(scene.make_user("Approver"))
     for line in LINES:
         page = browser.get(reverse("approval", args=[scene.question(line).pk])).content.decode()
         (shown,) = re.findall(r'<pre class="command".*?<code dir="ltr">(.*?)</code>', page, re.DOTALL)
@@ -154,15 +154,15 @@ def a_program_tries_to_weaken_its_guard(scene: Scene) -> set[str]:
 
 def somebody_without_the_right_answers(scene: Scene) -> set[str]:
     """L11: approving is a right of its own, looked at for each question: the group, the rule, who asked."""
-    requester = scene.person("Approver", "User")
-    own = asked(requester, scene.session_of(requester), exclude_requester=True)
+    requester = scene.make_user("Approver", "User")
+    own = create_approval(requester, scene.make_session(requester), exclude_requester=True)
     chosen = scene.question(approver_groups=[[0]])  # of a group that nobody is in
     plain = scene.question()
     for by, question in (
-        (scene.person("Operator", "Auditor", "User"), plain),
+        (scene.make_user("Operator", "Auditor", "User"), plain),
         (scene.robot(), plain),
         (requester, own),
-        (scene.person("Approver"), chosen),
+        (scene.make_user("Approver"), chosen),
     ):
         try:
             approval_requests.resolve_approval(question.pk, by=by, decision="allow-once")
@@ -202,13 +202,15 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(
-    ("lesson", "story", "mutate"), MUTANTS, ids=[f"{lesson}-{mutate.__name__}" for lesson, _, mutate in MUTANTS]
+    ("lesson", "scenario", "mutate"), MUTANTS, ids=[f"{lesson}-{mutate.__name__}" for lesson, _, mutate in MUTANTS]
 )
-async def test_a_fault_beside_the_gate_breaks_its_lesson(lesson, story, mutate, person, session_of, tmp_path: Path, monkeypatch):
-    scene = Scene(person, session_of, Shell(tmp_path))
+async def test_a_fault_beside_the_gate_breaks_its_lesson(
+    lesson, scenario, mutate, make_user, make_session, tmp_path: Path, monkeypatch
+):
+    scene = Scene(make_user, make_session, Shell(tmp_path))
 
     async def told() -> set[str]:
-        found = story(scene)
+        found = scenario(scene)
         return await found if asyncio.iscoroutine(found) else found
 
     assert await told() == set()

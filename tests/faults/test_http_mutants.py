@@ -12,15 +12,15 @@ from clawsite.connectors.webhook import delivery_log, inbound
 from clawsite.infra import bounded_json, clock, request_body
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app.models import Run
-from tests.hooks import make_hook, send
-from tests.protocol.server import serving
+from tests.harness.gateway import serve_gateway
+from tests.harness.webhooks import create_webhook, deliver
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
 BODY = 100_000
 
 
-async def a_stranger_sends_a_body(person, monkeypatch) -> set[str]:
+async def a_stranger_sends_a_body(make_user, monkeypatch) -> set[str]:
     """Nothing of it is taken from the server."""
     taken = []
     receive = RequestResponseCycle.receive
@@ -32,7 +32,7 @@ async def a_stranger_sends_a_body(person, monkeypatch) -> set[str]:
 
     monkeypatch.setattr(RequestResponseCycle, "receive", counted)
     monkeypatch.setattr(request_body, "LINGER_BYTES", 0)
-    async with serving(http="httptools") as address:
+    async with serve_gateway(http="httptools") as address:
         reader, writer = await asyncio.open_connection(*address.split(":"))
         writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % BODY + b"[" * BODY)
         assert b" 401 " in await asyncio.wait_for(reader.readline(), 20)
@@ -44,7 +44,7 @@ def reads_first_and_asks_then(monkeypatch) -> None:
     monkeypatch.setattr(asgi, "DEFERRED_PATHS", ("/nowhere/",))
 
 
-async def somebody_sends_too_many_values(person, monkeypatch) -> set[str]:
+async def somebody_sends_too_many_values(make_user, monkeypatch) -> set[str]:
     """They are never made."""
     try:
         bounded_json.read_json(b"[" + b"[]," * 5000 + b"[]]", 5000)
@@ -57,11 +57,11 @@ def counts_only_what_is_no_list(monkeypatch) -> None:
     monkeypatch.setattr(bounded_json, "_NOT_VALUE_STARTS", bounded_json._NOT_VALUE_STARTS + b"[,")
 
 
-async def strangers_guess_webhooks(person, monkeypatch) -> set[str]:
+async def strangers_guess_webhooks(make_user, monkeypatch) -> set[str]:
     """They are told the same of one that exists and of one that does not."""
-    make_hook(person("Operator"))
+    create_webhook(make_user("Operator"))
     told = set()
-    async with serving() as address:
+    async with serve_gateway() as address:
         for path in (b"news", b"other"):
             reader, writer = await asyncio.open_connection(*address.split(":"))
             writer.write(b"POST /hooks/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}" % path)
@@ -84,14 +84,14 @@ def says_what_is_not_there(monkeypatch) -> None:
     monkeypatch.setattr(inbound, "authenticate_delivery", outspoken)
 
 
-async def a_signature_comes_back_after_a_month(person, monkeypatch) -> set[str]:
+async def a_signature_comes_back_after_a_month(make_user, monkeypatch) -> set[str]:
     """It starts nothing."""
-    signed = make_hook(person("Operator"), token=False, signature="plain")
-    came = signed.came({"a": 1})
-    send(came)
+    signed = create_webhook(make_user("Operator"), token=False, signature="plain")
+    came = signed.delivery({"a": 1})
+    deliver(came)
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(days=31))
     delivery_log.delete_old_deliveries()
-    send(came)
+    deliver(came)
     started = Run.objects.count()
     for rows in (HookDelivery, SpentSignature, Run, inbound.Hook):
         rows.objects.all().delete()
@@ -111,10 +111,10 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_at_the_entry_breaks_its_rule(rule, story, mutate, person, monkeypatch):
+@pytest.mark.parametrize(("rule", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+async def test_a_fault_at_the_entry_breaks_its_rule(rule, scenario, mutate, make_user, monkeypatch):
     with monkeypatch.context() as sound:
-        assert await story(person, sound) == set()
+        assert await scenario(make_user, sound) == set()
     with monkeypatch.context() as faulty:
         mutate(faulty)
-        assert await story(person, faulty) == {rule}
+        assert await scenario(make_user, faulty) == {rule}

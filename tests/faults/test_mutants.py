@@ -1,4 +1,4 @@
-"""Deliberate faults in the code: each breaks just the promise it should, and without it the same story breaks none."""
+"""Deliberate faults in the code: each breaks just the promise it should, and without it the same scenario breaks none."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,9 +10,9 @@ from django.db.models import F
 from clawsite.infra import db, sql
 from sessions_app.models import Event, Run
 from sessions_app.runs import claim_sql, hot_sql, lifecycle
-from tests.faults import stories
-from tests.faults.checker import violations
-from tests.faults.stories import Story
+from tests.faults import scenarios
+from tests.faults.checker import find_violations
+from tests.faults.scenarios import ScenarioContext
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -109,16 +109,16 @@ def numbers_events_before_the_transaction(monkeypatch):
 
 
 MUTANTS = [
-    ("R1", stories.a_commit_fails, acknowledges_before_it_commits),
-    ("R2", stories.many_send_the_same, looks_for_the_key_only_before),
-    ("R2", stories.the_same_key_with_another_body, forgets_the_body),
-    ("R3 text", stories.a_frozen_worker_wakes_up, writes_without_a_fence),
-    ("R4", stories.two_messages_wait_in_one_session, takes_the_newest_first),
-    ("R4", stories.more_runs_than_the_lane_holds, counts_no_lane),
-    ("R5", stories.a_worker_dies, rescues_nobody),
-    ("R8", stories.a_run_kills_its_workers, rescues_for_ever),
-    ("text", stories.the_answer_to_a_commit_is_lost, tries_again_what_may_have_been_done),
-    ("R9", stories.a_neighbour_in_the_commit_fails, numbers_events_before_the_transaction),
+    ("R1", scenarios.a_commit_fails, acknowledges_before_it_commits),
+    ("R2", scenarios.many_send_the_same, looks_for_the_key_only_before),
+    ("R2", scenarios.the_same_key_with_another_body, forgets_the_body),
+    ("R3 text", scenarios.a_frozen_worker_wakes_up, writes_without_a_fence),
+    ("R4", scenarios.two_messages_wait_in_one_session, takes_the_newest_first),
+    ("R4", scenarios.more_runs_than_the_lane_holds, counts_no_lane),
+    ("R5", scenarios.a_worker_dies, rescues_nobody),
+    ("R8", scenarios.a_run_kills_its_workers, rescues_for_ever),
+    ("text", scenarios.the_answer_to_a_commit_is_lost, tries_again_what_may_have_been_done),
+    ("R9", scenarios.a_neighbour_in_the_commit_fails, numbers_events_before_the_transaction),
 ]
 
 
@@ -148,21 +148,23 @@ def constraint_dropped(request, database):
     return drop
 
 
-async def promises_broken(story, user, session_of) -> set[str]:
-    telling = Story(user, session_of)
-    await story(telling)
-    rows, history = telling.told()
-    return {violation.promise for violation in violations(replace(rows, most_rescues=3), history)}
+async def promises_broken(scenario, user, make_session) -> set[str]:
+    context = ScenarioContext(user, make_session)
+    await scenario(context)
+    rows, history = context.result()
+    return {violation.promise for violation in find_violations(replace(rows, most_rescues=3), history)}
 
 
-@pytest.mark.parametrize(("promises", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_in_the_code_breaks_its_promise(promises, story, mutate, user, session_of, constraint_dropped, monkeypatch):
-    assert await promises_broken(story, user, session_of) == set()
+@pytest.mark.parametrize(("promises", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+async def test_a_fault_in_the_code_breaks_its_promise(
+    promises, scenario, mutate, user, make_session, constraint_dropped, monkeypatch
+):
+    assert await promises_broken(scenario, user, make_session) == set()
     db.close()
     if mutate is looks_for_the_key_only_before:
         constraint_dropped()
     with monkeypatch.context() as patched:
         mutate(patched)
-        broken = await promises_broken(story, user, session_of)
+        broken = await promises_broken(scenario, user, make_session)
         db.close()
     assert broken == set(promises.split())

@@ -10,11 +10,11 @@ from django.db import connection
 from clawsite.infra import db
 from sessions_app.models import Event, Run, Worker
 from sessions_app.runs import lifecycle, queue
-from tests.faults.actors import Ear
-from tests.faults.line import Line, Refused
-from tests.faults.record import Watched
-from tests.faults.stories import delta
-from tests.workshop import phases_of, said_in, view_of, words
+from tests.faults.clients import EventRecorder
+from tests.faults.connection import RawConnection, RequestFailed
+from tests.faults.history import WatchedStream
+from tests.faults.scenarios import delta
+from tests.harness.worker import phases_of, token_text, transcript_of, view_of
 
 pytestmark = pytest.mark.dialect
 
@@ -34,32 +34,32 @@ MOST_FOR_A_DEAF_SOCKET = 2 << 20
 async def test_a_hundred_equal_requests_to_two_processes_make_one_run(stack, user):
     running = stack(webs=2)
     token = running.api_token(user)
-    lines = [await Line.open(running.ws_url(n % 2), token) for n in range(10)]
+    lines = [await RawConnection.open(running.ws_url(n % 2), token) for n in range(10)]
     request = {"message": "[[tokens=3]]", "sessionKey": "agent:main:equal", "idempotencyKey": "k1"}
     answers = await asyncio.gather(*(lines[n % 10].request("agent", request) for n in range(100)))
     assert {answer["runId"] for answer in answers} == {"k1"}
     assert len({answer["acceptedAt"] for answer in answers if answer["status"] == "accepted"}) == 1
     assert Run.objects.filter(owner=user).count() == 1
-    with pytest.raises(Refused, match="CONFLICT"):
+    with pytest.raises(RequestFailed, match="CONFLICT"):
         await lines[0].request("agent", {**request, "message": "something else"})
     for line in lines:
         await line.close()
 
 
-async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, session_of, eventually):
+async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, make_session, eventually):
     running = stack(workers=0)
-    session, token = session_of(user), running.api_token(user)
+    session, token = make_session(user), running.api_token(user)
     web = psutil.Process(running.webs[0].pid)
     async with httpx.AsyncClient() as client:
         await client.get(f"{running.url}/api/sessions")  # loads REST, 14 MB, which would load a second after the start otherwise
-    reader = Ear(Watched("reads", session.key, user.pk, 0))
-    line = await Line.open(running.ws_url(), token, hear=reader.hear)
-    await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, at_answer=reader.begin)
+    reader = EventRecorder(WatchedStream("reads", session.key, user.pk, 0))
+    line = await RawConnection.open(running.ws_url(), token, on_event=reader.record)
+    await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, on_response=reader.begin)
     accepted = await db.write(lifecycle.accept_run, user=user, session=session, run_id="k1", prompt="hello")
     (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
     await _flood(claimed, 100, 0)  # so that the process has the memory it needs for this at all
     await eventually(lambda: reader.last == 102)
-    deaf = [await Line.open(running.ws_url(), token, buffer=4096) for _ in range(DEAF)]
+    deaf = [await RawConnection.open(running.ws_url(), token, buffer=4096) for _ in range(DEAF)]
     for each in deaf:
         await each.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 102})
         each.pause()
@@ -74,7 +74,7 @@ async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, 
         await asyncio.wait_for(each.ended.wait(), 20)
         assert each.close_code == 1008
         assert each.close_reason.startswith("slow consumer, last seq ")
-    assert [payload["cursor"] for payload in reader._watched.told] == list(range(1, FLOOD + 3))
+    assert [payload["cursor"] for payload in reader._watched.events] == list(range(1, FLOOD + 3))
     assert not line.ended.is_set()
     assert accepted.created
     await line.close()
@@ -85,17 +85,17 @@ async def _flood(claimed, count: int, begin: int) -> None:
     await db.write(queue.append_events, [(claimed, pieces)], alone=True)
 
 
-async def test_the_real_times_hold(stack, user, session_of, eventually):
+async def test_the_real_times_hold(stack, user, make_session, eventually):
     """With the values people run with: one worker is killed, one is frozen; a third takes both runs over."""
     running = stack(workers=3, env=REAL_TIMES)
     held = {}
     while len(held) < 2:
         # Each run is held by another worker: one that has none is found by chance.
-        session = session_of(user)
+        session = make_session(user)
         run_pk = lifecycle.accept_run(
             user=user, session=session, run_id=str(session.id), prompt=f"[[tokens=20 hang_after=5 times=1 tag={session.id}]]"
         ).pk
-        await eventually(lambda run_pk=run_pk: view_of(run_pk).open_text == words(5))
+        await eventually(lambda run_pk=run_pk: view_of(run_pk).open_text == token_text(5))
         worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)
         process = next(process for process in running.workers if process.pid == worker.pid)
         if process in held:
@@ -110,7 +110,7 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]
     assert Run.objects.get(pk=second).status == "running"
     run = await eventually(lambda: Run.objects.filter(pk=second, status="completed").first(), seconds=90)
-    assert said_in(run)[-1] == ("assistant", words(20))
+    assert transcript_of(run)[-1] == ("assistant", token_text(20))
     before = Event.objects.filter(run=run).count()
     beat = Worker.objects.get(pid=frozen.pid).heartbeat_at
     frozen.thaw()
@@ -118,19 +118,19 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
     assert Event.objects.filter(run=run).count() == before
 
 
-async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_long(stack, user, session_of, eventually):
+async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_long(stack, user, make_session, eventually):
     """PostgreSQL ends its transaction after some seconds. On SQLite the others wait until it goes on."""
     # Patient, so that nobody is taken for dead who is only held up by a busy machine: that would be counted, and poison the run.
-    running = stack(workers=2, launcher=("-m", "tests.faults.puppet"), env={"CLAWSITE_LEASE_SECONDS": "3"})
-    session = session_of(user)
+    running = stack(workers=2, launcher=("-m", "tests.faults.faulty_process"), env={"CLAWSITE_LEASE_SECONDS": "3"})
+    session = make_session(user)
     run_pk = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="[[tokens=50 delay_ms=20]]").pk
     await eventually(lambda: view_of(run_pk).open_text)
     worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)
     frozen = next(process for process in running.workers if process.pid == worker.pid)
-    frozen.order(freeze=2)
+    frozen.instruct(freeze=2)
     await eventually(lambda: psutil.Process(frozen.pid).status() == psutil.STATUS_STOPPED)
     if connection.vendor == "sqlite":
         frozen.thaw()
     run = await eventually(lambda: Run.objects.filter(pk=run_pk, status="completed").first(), seconds=40)
-    assert said_in(run)[-1] == ("assistant", words(50))
+    assert transcript_of(run)[-1] == ("assistant", token_text(50))
     frozen.thaw()

@@ -8,15 +8,15 @@ import os
 
 import pytest
 
-from tests.faults.checker import violations
+from tests.faults.checker import find_violations
 from tests.faults.rounds import Round
-from tests.stack import Stack
+from tests.harness.stack import Stack
 
 pytestmark = pytest.mark.dialect
 
 ROUNDS = int(os.environ.get("CLAWSITE_FAULT_ROUNDS", "8"))
 FIRST_SEED = int(os.environ.get("CLAWSITE_FAULT_SEED", "11" if os.environ.get("CLAWSITE_TEST_DATABASE") == "postgres" else "1"))
-PUPPET = ("-m", "tests.faults.puppet")
+FAULTY = ("-m", "tests.faults.faulty_process")
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +37,13 @@ def faulty(people, django_db_blocker):
     """The installation that all rounds share: whatever a round killed has been started again."""
     from clawsite.infra import db
     from sessions_app.models import Lane
-    from tests.reset import reset_database
+    from tests.harness.database import reset_database
 
     with django_db_blocker.unblock():
         # Small enough to be reached by every round.
         Lane.objects.filter(name="main").update(max_running=4)
         Lane.objects.filter(name="nested").update(max_running=2)
-        with Stack(webs=2, workers=2, env={"CLAWSITE_LOG_LEVEL": "warning"}, launcher=PUPPET, own_redis=True) as stack:
+        with Stack(webs=2, workers=2, env={"CLAWSITE_LOG_LEVEL": "warning"}, launcher=FAULTY, own_redis=True) as stack:
             yield stack
         db.close()
         reset_database()
@@ -53,6 +53,6 @@ def faulty(people, django_db_blocker):
 async def test_a_round_of_faults_breaks_no_promise(seed, faulty, people, database):
     tokens = {user.pk: faulty.api_token(user) for user in people}
     rows, history = await Round(faulty, tokens, seed).run()
-    found = violations(rows, history)
+    found = find_violations(rows, history)
     assert len(rows.runs) > 20, "nothing happened, so nothing was tested"
     assert not found, "\n".join([f"seed {seed}", *history.faults, *map(str, found)])

@@ -1,4 +1,4 @@
-"""Deliberate faults in how a run is carried out: each breaks just its promise, and without it the same story breaks none."""
+"""Deliberate faults in how a run is carried out: each breaks just its promise, and without it the same scenario breaks none."""
 
 import asyncio
 import threading
@@ -14,10 +14,10 @@ from clawsite.infra.clock import boot_time
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run
 from sessions_app.runs import queue, tool_calls
-from tests.faults import rows as stored
-from tests.faults.checker import violations
-from tests.faults.record import History
-from tests.workshop import Workshop
+from tests.faults import database_rows as stored
+from tests.faults.checker import find_violations
+from tests.faults.history import History
+from tests.harness.worker import WorkerHarness
 from tools_app.builtin.files.workspace import Workspace
 
 WRITE = '[[tool=write args={"path":"%s","content":"x"}]] [[tokens=3]]'
@@ -47,10 +47,10 @@ def works_on(claimed) -> "asyncio.Task[None]":
     return runner.start()
 
 
-async def a_worker_freezes_in_a_tool(shop: Workshop, writes: Writes, eventually, session) -> None:
-    await shop.close()
+async def a_worker_freezes_in_a_tool(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
+    await harness.close()
     writes.held, writes.let_go = session.key, threading.Event()
-    run_pk = shop.send(WRITE % session.key, session=session)
+    run_pk = harness.send(WRITE % session.key, session=session)
     (claimed,) = (await db.write(queue.claim_runs, "first", 1, alone=True)).runs
     frozen = works_on(claimed)
     await eventually(lambda: writes.done[session.key] == 1)
@@ -62,12 +62,12 @@ async def a_worker_freezes_in_a_tool(shop: Workshop, writes: Writes, eventually,
     await catalog.close_providers()
 
 
-async def an_answer_breaks_off(shop: Workshop, writes: Writes, eventually, session) -> None:
-    await shop.answer(f"[[tokens=9 delay_ms=30 cut_after=6 times=1 tag={session.id}]]", session=session)
+async def an_answer_breaks_off(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
+    await harness.answer(f"[[tokens=9 delay_ms=30 cut_after=6 times=1 tag={session.id}]]", session=session)
 
 
-async def a_tool_is_used(shop: Workshop, writes: Writes, eventually, session) -> None:
-    await shop.answer(WRITE % session.key, session=session)
+async def a_tool_is_used(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
+    await harness.answer(WRITE % session.key, session=session)
 
 
 def repeats_what_was_in_flight(monkeypatch):
@@ -103,17 +103,17 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("promise", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+@pytest.mark.parametrize(("promise", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
 async def test_a_fault_in_the_runner_breaks_its_promise(
-    promise, story, mutate, workshop: Workshop, session_of, eventually, monkeypatch
+    promise, scenario, mutate, harness: WorkerHarness, make_session, eventually, monkeypatch
 ):
     writes = Writes(monkeypatch)
 
     async def promises_broken() -> set[str]:
-        session = session_of(workshop.user)
-        await story(workshop, writes, eventually, session)
+        session = make_session(harness.user)
+        await scenario(harness, writes, eventually, session)
         history = History(seed=0, executed={session.key: writes.done[session.key]})
-        return {violation.promise for violation in violations(stored.read_rows([session.key]), history)}
+        return {violation.promise for violation in find_violations(stored.read_rows([session.key]), history)}
 
     assert await promises_broken() == set()
     with monkeypatch.context() as patched:

@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from clawsite.gateway.server.schema import protocol_schema
-from tests.protocol.isolation import filled, taken_by
-from tests.protocol.isolation_table import EXAMPLES
+from tests.protocol.isolation import fill_params, find_reference
+from tests.protocol.isolation_params import EXAMPLES
 
 # They answer when a run ends or a person decides; here nobody does.
 WAITING = {"agent.wait", "exec.approval.waitDecision", "exec.approval.request", "tools.invoke", "sessions.compact", "node.invoke"}
@@ -37,7 +37,7 @@ OF_TYPE = {
     "array": st.just([]),
 }
 
-Names = dict[str, list[Any]]  # kind (belongings.py) -> what names things of that kind
+Names = dict[str, list[Any]]  # kind (owned_objects.py) -> what names things of that kind
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ def fitting(method: str, parameter: str, names: Names) -> st.SearchStrategy[Any]
     """What makes sense there: the name of a thing of the right kind, one of the words it knows, an example, or the right type."""
     schema = METHODS[method]["params"]["properties"][parameter]
     kinds = [schema, *schema.get("anyOf", ())]
-    if taken := taken_by(method, parameter):
+    if taken := find_reference(method, parameter):
         named = st.sampled_from([name for kind in taken.kinds for name in names[kind]])
-        return named.map(lambda name: filled(taken.shape, name))
+        return named.map(lambda name: fill_params(taken.shape, name))
     if words := [word for kind in kinds for word in kind.get("enum", ())]:
         return st.sampled_from(words)
     if parameter in EXAMPLES:

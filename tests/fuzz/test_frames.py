@@ -19,11 +19,11 @@ from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.registry import Nothing
-from tests.belongings import furnish, stopped
-from tests.devices import TestDevice, node_at_desk
 from tests.fuzz.chance import SEED
 from tests.fuzz.frames import CALLED, Sent, aimed, frames, read
-from tests.in_process import PATIENCE, Desk, NoAnswer, gateway
+from tests.harness.devices import FakeDevice, connect_node
+from tests.harness.owned_objects import create_owned_objects, freeze_open_run
+from tests.harness.protocol import InProcessClient, NoResponse, running_gateway
 
 COUNT = int(os.environ.get("CLAWSITE_FUZZ_FRAMES", "200"))
 SECRET = "xanthophyll"
@@ -34,31 +34,31 @@ AS_MANY = settings(max_examples=COUNT, deadline=None, database=None, suppress_he
 @dataclass(frozen=True)
 class Caller:
     token: str
-    device: TestDevice | None = None  # of a node
+    device: FakeDevice | None = None  # of a node
     sees_everything: bool = False
 
     @property
     def role(self) -> str:
         return "node" if self.device else "operator"
 
-    async def open(self, protocol: int) -> Desk:
+    async def open(self, protocol: int) -> InProcessClient:
         if self.device:
-            return await node_at_desk(self.device, self.token, protocol=protocol, commands=["lights.on"])
-        return await Desk.open(self.token, protocol=protocol)
+            return await connect_node(self.device, self.token, protocol=protocol, commands=["lights.on"])
+        return await InProcessClient.open(self.token, protocol=protocol)
 
-    async def is_still_served(self, desk: Desk) -> bool:
-        answer = await (desk.request("node.event", {"event": "still.here"}) if self.device else desk.request("health"))
+    async def is_still_served(self, client: InProcessClient) -> bool:
+        answer = await (client.request("node.event", {"event": "still.here"}) if self.device else client.request("health"))
         return bool(answer["ok"])
 
 
 @pytest.fixture
-def world(person, caplog):
+def world(make_user, caplog):
     """Callers, and names of their own things and of somebody else's."""
-    user, official, other = person(), person("User", "Operator", "Approver", "Auditor"), person()
-    theirs = furnish(other, SECRET)
-    stopped(theirs, by=person("Operator"))
-    device = TestDevice()
-    of_people = [furnish(official, "official"), furnish(user, "ordinary"), theirs]
+    user, official, other = make_user(), make_user("User", "Operator", "Approver", "Auditor"), make_user()
+    theirs = create_owned_objects(other, SECRET)
+    freeze_open_run(theirs, by=make_user("Operator"))
+    device = FakeDevice()
+    of_people = [create_owned_objects(official, "official"), create_owned_objects(user, "ordinary"), theirs]
     names = {kind: [name for each in of_people if SECRET not in str(name := each.named(kind))] for kind in theirs.names}
     names["device id"].append(device.id)
     tokens = {each: issue_token(each, "fuzz", sorted(scopes_of(each)))[1] for each in (user, official)}
@@ -69,35 +69,35 @@ def world(person, caplog):
     }
     caplog.set_level(logging.WARNING)
     with asyncio.Runner() as runner:
-        inside = gateway()
+        inside = running_gateway()
         runner.run(inside.__aenter__())
         yield runner, callers, names, caplog
         runner.run(inside.__aexit__(None, None, None))
 
 
 async def talk(caller: Caller, protocol: int, sent: list[Sent]) -> None:
-    desk = await caller.open(protocol)
+    client = await caller.open(protocol)
     try:
         for each in sent:
-            told = len(desk.seen)
-            await desk.text(each.text)
+            told = len(client.seen)
+            await client.send(each.text)
             if not each.waits:
-                await answered(desk, each, told)
-            assert not desk.closed, f"{each} closed the connection: {desk.closed}"
-            assert await caller.is_still_served(desk)
-        leaked = [text for text in desk.texts if SECRET in text and not caller.sees_everything]
+                await answered(client, each, told)
+            assert not client.close_info, f"{each} closed the connection: {client.close_info}"
+            assert await caller.is_still_served(client)
+        leaked = [text for text in client.texts if SECRET in text and not caller.sees_everything]
         assert not leaked, f"{SECRET} was told: {leaked}"
-        failed = [text for text in desk.texts if "internal error" in text]
+        failed = [text for text in client.texts if "internal error" in text]
         assert not failed, failed
     finally:
-        desk.leave()
+        client.disconnect()
 
 
-async def answered(desk: Desk, sent: Sent, told: int) -> None:
+async def answered(client: InProcessClient, sent: Sent, told: int) -> None:
     try:
-        frame = await desk.find(lambda frame: frame.get("type") == "res" and frame.get("id") == sent.id, PATIENCE, told)
-    except NoAnswer:
-        raise AssertionError(f"{sent} was not answered; got {desk.seen[told:]}") from None
+        frame = await client.find(lambda frame: frame.get("type") == "res" and frame.get("id") == sent.id, told)
+    except NoResponse:
+        raise AssertionError(f"{sent} was not answered; got {client.seen[told:]}") from None
     if not sent.valid:
         assert frame["ok"] is False, f"{sent} was taken: {frame}"
         assert frame["error"]["code"] == "INVALID_REQUEST"
@@ -160,12 +160,12 @@ def test_before_the_handshake_nothing_but_a_good_connect_is_let_in(world):
     runner, _callers, names, caplog = world
 
     async def knock(sent: Sent) -> None:
-        desk = Desk()
-        await desk.knock()
-        await desk.text(sent.text)
-        await asyncio.wait_for(desk.ended.wait(), PATIENCE)
-        assert not any(frame.get("ok") for frame in desk.seen)
-        desk.leave()
+        client = InProcessClient()
+        await client.start()
+        await client.send(sent.text)
+        await client.closed()
+        assert not any(frame.get("ok") for frame in client.seen)
+        client.disconnect()
 
     @seed(SEED)
     @AS_MANY

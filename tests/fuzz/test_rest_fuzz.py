@@ -23,8 +23,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from clawsite.api.rest.mount import load_openapi
-from tests.approvals import asked
 from tests.fuzz.chance import SEED
+from tests.harness.approvals import create_approval
 
 EXAMPLES = int(os.environ.get("CLAWSITE_REST_EXAMPLES", "12"))
 CHECKS = [
@@ -49,18 +49,18 @@ OPERATIONS = {f"{each.ok().method.upper()} {each.ok().path}": each.ok() for each
 
 
 @pytest.fixture
-def world(person, session_of):
+def world(make_user, make_session):
     """Somebody with every right, and one of everything that a path can name."""
     from clawsite.accounts.groups import scopes_of
     from clawsite.accounts.tokens import issue_token
     from sessions_app.runs.lifecycle import accept_run
 
-    user = person("User", "Approver", "Operator", "Auditor")
-    session = session_of(user)
+    user = make_user("User", "Approver", "Operator", "Auditor")
+    session = make_session(user)
     spare, secret = issue_token(user, "spare", ["operator.read"])[0], issue_token(user, "fuzz", sorted(scopes_of(user)))[1]
     run = accept_run(user=user, session=session, run_id="fuzz", prompt="hello")
-    other = person()
-    question = asked(other, session_of(other))
+    other = make_user()
+    question = create_approval(other, make_session(other))
     names = {"session_id": str(session.pk), "run": run.pk, "approval": str(question.pk), "token": spare.pk}
     return secret, names | {"agent": "main", "tool": "read", "version": 1}
 

@@ -24,8 +24,8 @@ from clawsite.api.openai.run_updates import CompletionUsage, RunEnded
 from clawsite.connectors.webhook import requests
 from tests.fuzz.bodies import nearly
 from tests.fuzz.chance import SEED
-from tests.hooks import make_hook
-from tests.in_process import gateway
+from tests.harness.protocol import running_gateway
+from tests.harness.webhooks import create_webhook
 
 EXAMPLES = int(os.environ.get("CLAWSITE_V1_EXAMPLES", "40"))
 # Not made smaller: a body that fails is as easily read as it is.
@@ -184,7 +184,7 @@ def door(user, settings, caplog, monkeypatch):
     monkeypatch.setattr(requests, "MAX_WAIT_SECONDS", 0.001)
     caplog.set_level(logging.WARNING)
     with asyncio.Runner() as runner:
-        inside = gateway()
+        inside = running_gateway()
         runner.run(inside.__aenter__())
         yield Door(runner, issue_token(user, "fuzz", sorted(scopes_of(user)))[1], caplog)
         runner.run(inside.__aexit__(None, None, None))
@@ -212,9 +212,9 @@ def test_no_body_makes_v1_fail(door, path):
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("slug", HOOKS)
-def test_no_body_makes_a_webhook_fail(door, person, slug):
+def test_no_body_makes_a_webhook_fail(door, make_user, slug):
     example, fields = HOOKS[slug]
-    made = make_hook(person("Operator"), slug, **fields)
+    made = create_webhook(make_user("Operator"), slug, **fields)
 
     @seed(SEED)
     @AS_MANY
@@ -242,9 +242,9 @@ def test_a_reader_that_fails_is_found(door, monkeypatch):
         ask_at_random(door, "/v1/chat/completions")
 
 
-def test_a_webhook_that_fails_is_found(door, person, monkeypatch):
+def test_a_webhook_that_fails_is_found(door, make_user, monkeypatch):
     """The deliberate fault: a failure that is ours, which Django answers with a page."""
     monkeypatch.setattr(requests, "render_template", lambda *_: 1 / 0)
-    made = make_hook(person("Operator"), "mapped", **TEMPLATES)
+    made = create_webhook(make_user("Operator"), "mapped", **TEMPLATES)
     with pytest.raises(AssertionError, match="made it fail"):
         door.ask("/hooks/mapped", b"{}", made.headers(b"{}"))

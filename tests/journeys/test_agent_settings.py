@@ -1,38 +1,38 @@
 """What an operator sets on an agent takes effect in its runs."""
 
 from agents.models import Agent
-from tests.workshop import Workshop, calls_of
+from tests.harness.worker import WorkerHarness, calls_of
 
 
-async def test_an_agents_own_time_out_ends_its_runs(workshop: Workshop):
+async def test_an_agents_own_time_out_ends_its_runs(harness: WorkerHarness):
     await Agent.objects.filter(slug="main").aupdate(run_timeout_seconds=0.3)
-    run = await workshop.answer("[[tokens=10 hang_after=3]]")
+    run = await harness.answer("[[tokens=10 hang_after=3]]")
     assert (run.status, run.reason) == ("error", "timeout")
     assert "0.3 s" in run.error
 
 
-async def test_an_agents_instructions_reach_the_model(workshop: Workshop):
+async def test_an_agents_instructions_reach_the_model(harness: WorkerHarness):
     await Agent.objects.filter(slug="main").aupdate(instructions="Speak like a ship's cook.")
-    await workshop.answer("hello")
-    assert "ship's cook" in str(workshop.model.bodies[-1]["messages"][0])
+    await harness.answer("hello")
+    assert "ship's cook" in str(harness.model.bodies[-1]["messages"][0])
 
 
-async def test_an_agent_that_is_switched_off_answers_nothing(workshop: Workshop):
+async def test_an_agent_that_is_switched_off_answers_nothing(harness: WorkerHarness):
     await Agent.objects.filter(slug="main").aupdate(enabled=False)
-    run = await workshop.answer("hello")
+    run = await harness.answer("hello")
     assert (run.status, run.reason) == ("error", "not_found")
     assert "disabled" in run.error
 
 
-async def test_a_refused_call_with_unreadable_arguments_is_refused_and_the_run_goes_on(workshop: Workshop):
-    run = await workshop.answer('[[tool=launch args="{broken"]]')
+async def test_a_refused_call_with_unreadable_arguments_is_refused_and_the_run_goes_on(harness: WorkerHarness):
+    run = await harness.answer('[[tool=launch args="{broken"]]')
     assert (run.status, run.rescues) == ("completed", 0)
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "toolset")
 
 
-async def test_an_allowed_call_with_unreadable_arguments_is_explained_to_the_model(workshop: Workshop):
-    run = await workshop.answer('[[tool=read args="{broken"]]')
+async def test_an_allowed_call_with_unreadable_arguments_is_explained_to_the_model(harness: WorkerHarness):
+    run = await harness.answer('[[tool=read args="{broken"]]')
     assert (run.status, run.rescues) == ("completed", 0)
     (call,) = calls_of(run)
     assert call.status == "failed"

@@ -5,25 +5,25 @@ from agents.models import Agent
 from sessions_app.events.journal import NewEntry, NewEvent, insert_session_event
 from sessions_app.models import Attachment
 from sessions_app.sessions.attachments import claim_attachments, path_of, register, store_file
-from tests.workshop import Workshop, said_in
+from tests.harness.worker import WorkerHarness, transcript_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-def attach(shop: Workshop, *files: tuple[str, bytes]) -> dict:
-    rows = [register(shop.user, store_file([content], name)) for name, content in files]
-    return {"attachments": claim_attachments(shop.user, shop.session, [str(row.pk) for row in rows])}
+def attach(harness: WorkerHarness, *files: tuple[str, bytes]) -> dict:
+    rows = [register(harness.user, store_file([content], name)) for name, content in files]
+    return {"attachments": claim_attachments(harness.user, harness.session, [str(row.pk) for row in rows])}
 
 
-def asked(shop: Workshop) -> list:
-    return [message["content"] for message in shop.model.bodies[-1]["messages"] if message["role"] == "user"]
+def asked(harness: WorkerHarness) -> list:
+    return [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "user"]
 
 
-async def test_images_go_to_the_model_and_files_into_the_workspace_too(workshop: Workshop):
-    options = attach(workshop, ("cat.png", PNG), ("notes.md", "# Grüße\n```x```".encode()), ("data.bin", b"\0\1\2"))
-    run = await workshop.answer("[[text=seen]] what is this?", options=options)
+async def test_images_go_to_the_model_and_files_into_the_workspace_too(harness: WorkerHarness):
+    options = attach(harness, ("cat.png", PNG), ("notes.md", "# Grüße\n```x```".encode()), ("data.bin", b"\0\1\2"))
+    run = await harness.answer("[[text=seen]] what is this?", options=options)
     assert run.status == "completed"
-    ((words, image),) = asked(workshop)
+    ((words, image),) = asked(harness)
     assert image == {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgoAAAAAAAAAAAAAAAAAAAAAAAAAAA=="}}
     assert words["text"] == (
         "[[text=seen]] what is this?\n\n"
@@ -32,52 +32,52 @@ async def test_images_go_to_the_model_and_files_into_the_workspace_too(workshop:
         '[Attached file "data.bin" (application/octet-stream, 3 bytes), in the workspace as uploads/data.bin; '
         "its content is not shown here]"
     )
-    uploads = ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk) / "uploads"
+    uploads = ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk) / "uploads"
     assert (uploads / "notes.md").read_bytes() == "# Grüße\n```x```".encode()
     assert sorted(file.name for file in uploads.iterdir()) >= ["data.bin", "notes.md"]
     assert not (uploads / "cat.png").exists()
     (uploads / "data.bin").unlink()
     (uploads / "notes.md").unlink()
-    await workshop.answer("[[text=still]] and now?")
-    assert asked(workshop)[0] == [words, image]  # the same words again, though the files are gone: prompts stay cacheable
+    await harness.answer("[[text=still]] and now?")
+    assert asked(harness)[0] == [words, image]  # the same words again, though the files are gone: prompts stay cacheable
 
 
-async def test_a_tool_reads_what_was_attached(workshop: Workshop):
-    options = attach(workshop, ("list.txt", b"milk\n" * 20_000))
-    run = await workshop.answer('[[tool=read args={"path":"uploads/list.txt"}]] [[text=done]]', options=options)
+async def test_a_tool_reads_what_was_attached(harness: WorkerHarness):
+    options = attach(harness, ("list.txt", b"milk\n" * 20_000))
+    run = await harness.answer('[[tool=read args={"path":"uploads/list.txt"}]] [[text=done]]', options=options)
     assert run.status == "completed"
-    assert said_in(run)[2][1].startswith("milk")
-    assert "milk" not in asked(workshop)[0]
+    assert transcript_of(run)[2][1].startswith("milk")
+    assert "milk" not in asked(harness)[0]
 
 
-async def test_a_model_without_eyes_is_told_about_the_image(workshop: Workshop, settings):
+async def test_a_model_without_eyes_is_told_about_the_image(harness: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "openai/gpt-3.5-turbo"
-    run = await workshop.answer("[[text=ok]]", options=attach(workshop, ("cat.png", PNG)))
+    run = await harness.answer("[[text=ok]]", options=attach(harness, ("cat.png", PNG)))
     assert run.status == "completed"
-    (words,) = asked(workshop)
+    (words,) = asked(harness)
     called = '[Attached image "cat.png" (image/png, 28 bytes), in the workspace as uploads/cat.png'
     assert words == f"[[text=ok]]\n\n{called}; not shown: this model takes no images]"
 
 
-async def test_a_message_without_words_is_answered(workshop: Workshop, settings):
+async def test_a_message_without_words_is_answered(harness: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
-    run = await workshop.answer("", options=attach(workshop, ("cat.png", PNG)))
-    assert "`cat.png`" in said_in(run)[-1][1]
+    run = await harness.answer("", options=attach(harness, ("cat.png", PNG)))
+    assert "`cat.png`" in transcript_of(run)[-1][1]
 
 
-async def test_bytes_that_are_lost_do_not_stop_the_run(workshop: Workshop):
-    options = attach(workshop, ("gone.txt", b"once"))
+async def test_bytes_that_are_lost_do_not_stop_the_run(harness: WorkerHarness):
+    options = attach(harness, ("gone.txt", b"once"))
     path_of(options["attachments"][0]["sha256"]).unlink()
-    run = await workshop.answer("[[text=ok]]", options=options)
+    run = await harness.answer("[[text=ok]]", options=options)
     assert run.status == "completed"
-    assert "is no longer available]" in asked(workshop)[0]
+    assert "is no longer available]" in asked(harness)[0]
 
 
-async def test_an_imported_transcript_cannot_name_somebody_elses_file(workshop: Workshop, person):
-    theirs = register(person(), store_file([b"secret words"], "secret.txt"))
+async def test_an_imported_transcript_cannot_name_somebody_elses_file(harness: WorkerHarness, make_user):
+    theirs = register(make_user(), store_file([b"secret words"], "secret.txt"))
     block = {"type": "file", "attachmentId": str(theirs.pk), "mimeType": "text/plain", "name": "secret.txt", "size": 12}
     entry = NewEntry("message", "user", [{"type": "text", "text": "before"}, block], "before", "m1")
-    insert_session_event(workshop.session.pk, NewEvent("session", {"change": "imported"}), entries=[entry])
-    await workshop.answer("[[text=ok]]")
-    assert asked(workshop) == ["before", "[[text=ok]]"]
+    insert_session_event(harness.session.pk, NewEvent("session", {"change": "imported"}), entries=[entry])
+    await harness.answer("[[text=ok]]")
+    assert asked(harness) == ["before", "[[text=ok]]"]
     assert Attachment.objects.get().saved_as == ""

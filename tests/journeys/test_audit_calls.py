@@ -9,13 +9,13 @@ from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AuditEntry, AuditSeal
 from sessions_app.models import ToolCall
 from sessions_app.runs import tool_calls
-from tests import audit_room
-from tests.workshop import Workshop, calls_of
+from tests.harness import audit as audit_room
+from tests.harness.worker import WorkerHarness, calls_of
 
 
 @pytest.fixture(autouse=True)
 def log(database):
-    audit_room.empty()
+    audit_room.clear_log()
 
 
 def entries_of(run) -> list[AuditEntry]:
@@ -25,22 +25,22 @@ def entries_of(run) -> list[AuditEntry]:
 WRITE = '[[tool=write args={"path":"secret-plans.txt","content":"attack-at-dawn"}]]'
 
 
-async def test_a_call_is_recorded_when_it_is_judged_and_when_it_ends(workshop: Workshop):
-    run = await workshop.answer(f"{WRITE} [[text=done]]")
+async def test_a_call_is_recorded_when_it_is_judged_and_when_it_ends(harness: WorkerHarness):
+    run = await harness.answer(f"{WRITE} [[text=done]]")
     allowed, ended = entries_of(run)
     (call,) = calls_of(run)
     assert (allowed.action, allowed.actor_kind, allowed.actor_id) == ("call.allowed", "agent", "main")
     assert (allowed.subject_kind, allowed.subject_id) == ("tool", "write")
     assert (allowed.session, allowed.run) == (str(run.session_id), str(run.pk))
-    assert allowed.details == {"call": call.call_id, "for": workshop.user.pk, "layer": "profile", "policy": call.policy_version}
+    assert allowed.details == {"call": call.call_id, "for": harness.user.pk, "layer": "profile", "policy": call.policy_version}
     assert (ended.action, ended.details["outcome"]) == ("call.ended", "finished")
     stored = str(list(AuditEntry.objects.values()))
     assert "secret-plans" not in stored
     assert "attack-at-dawn" not in stored
 
 
-async def test_a_refusal_names_its_layer_and_has_no_end(workshop: Workshop):
-    run = await workshop.answer('[[tool=exec args={"command":"rm -rf attack-at-dawn"}]] [[text=pity]]')
+async def test_a_refusal_names_its_layer_and_has_no_end(harness: WorkerHarness):
+    run = await harness.answer('[[tool=exec args={"command":"rm -rf attack-at-dawn"}]] [[text=pity]]')
     (refused,) = entries_of(run)
     (call,) = calls_of(run)
     assert (refused.action, refused.subject_id) == ("call.refused", "exec")
@@ -48,19 +48,19 @@ async def test_a_refusal_names_its_layer_and_has_no_end(workshop: Workshop):
     assert "attack-at-dawn" not in str(list(AuditEntry.objects.values()))
 
 
-async def test_a_failure_is_an_end_too(workshop: Workshop):
-    run = await workshop.answer('[[tool=read args={"path":"not-there"}]] [[text=pity]]')
+async def test_a_failure_is_an_end_too(harness: WorkerHarness):
+    run = await harness.answer('[[tool=read args={"path":"not-there"}]] [[text=pity]]')
     assert [(each.action, each.details.get("outcome")) for each in entries_of(run)] == [
         ("call.allowed", None),
         ("call.ended", ToolCall.Status.FAILED.value),
     ]
 
 
-async def test_a_person_s_own_call_names_the_person(workshop: Workshop):
+async def test_a_person_s_own_call_names_the_person(harness: WorkerHarness):
     wish = {"name": "write", "args": {"path": "a.txt", "content": "hi"}}
-    run = await workshop.answer("Run the tool `write`", options={"invoke": wish})
+    run = await harness.answer("Run the tool `write`", options={"invoke": wish})
     told = [(each.action, each.actor_kind, each.actor_name) for each in entries_of(run)]
-    assert told == [(action, "person", workshop.user.username) for action in ("call.allowed", "call.ended")]
+    assert told == [(action, "person", harness.user.username) for action in ("call.allowed", "call.ended")]
 
 
 @pytest.fixture
@@ -81,18 +81,18 @@ def inserts():
     connection_created.disconnect(connected)
 
 
-async def test_the_verdicts_of_a_turn_are_one_insert(workshop: Workshop, inserts):
-    await workshop.close()
+async def test_the_verdicts_of_a_turn_are_one_insert(harness: WorkerHarness, inserts):
+    await harness.close()
     db.close()
-    workshop.open()
+    harness.open()
     several = " ".join(f'[[tool=write args={{"path":"{n}","content":"{n}"}}{" parallel=1" if n else ""}]]' for n in range(3))
-    run = await workshop.answer(f"{several} [[text=done]]")
+    run = await harness.answer(f"{several} [[text=done]]")
     actions = [entry.action for entry in entries_of(run)]
     assert actions[:3] == ["call.allowed"] * 3
     assert len(inserts) == 1 + actions.count("call.ended")
 
 
-async def test_a_verdict_that_is_not_stored_is_not_recorded(workshop: Workshop, monkeypatch):
+async def test_a_verdict_that_is_not_stored_is_not_recorded(harness: WorkerHarness, monkeypatch):
     """The entry is part of the decision's transaction: here the decision fails after it was written."""
     record = tool_calls.record_decisions
 
@@ -101,29 +101,29 @@ async def test_a_verdict_that_is_not_stored_is_not_recorded(workshop: Workshop, 
         raise RuntimeError("the power went out")
 
     monkeypatch.setattr(tool_calls, "record_decisions", then_fail)
-    run = await workshop.answer(f"{WRITE} [[text=done]]")
+    run = await harness.answer(f"{WRITE} [[text=done]]")
     assert run.status == "error"
     assert calls_of(run) == []
     assert entries_of(run) == []
 
 
-async def test_the_worker_seals_what_happened(workshop: Workshop, eventually):
-    run = await workshop.answer(f"{WRITE} [[text=done]]")
+async def test_the_worker_seals_what_happened(harness: WorkerHarness, eventually):
+    run = await harness.answer(f"{WRITE} [[text=done]]")
     ids = {entry.pk for entry in entries_of(run)}
     await eventually(lambda: ids <= set(AuditSeal.objects.values_list("entry_id", flat=True)))
     assert verify().findings == []
 
 
 async def test_a_worker_that_ends_leaves_nothing_unsealed_and_anchors_go_to_the_file(
-    workshop: Workshop, settings, tmp_path, eventually
+    harness: WorkerHarness, settings, tmp_path, eventually
 ):
     settings.AUDIT_SEAL_SECONDS = 60.0
     settings.AUDIT_ANCHOR = str(tmp_path / "anchors.jsonl")
-    await workshop.close()
-    workshop.open()
-    await workshop.answer(f"{WRITE} [[text=done]]")
-    await workshop.close()
+    await harness.close()
+    harness.open()
+    await harness.answer(f"{WRITE} [[text=done]]")
+    await harness.close()
     assert verify().unsealed == 0
-    workshop.open()
+    harness.open()
     await eventually((tmp_path / "anchors.jsonl").exists)
     await eventually(lambda: (tmp_path / "anchors.jsonl").read_text().count("\n") == 1)

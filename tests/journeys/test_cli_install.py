@@ -11,36 +11,36 @@ from pathlib import Path
 import pytest
 
 from clawsite.cli.main import COMMANDS
-from tests.journeys.claw import PROJECT, Outcome, claw, environment
-from tests.services import free_port
+from tests.harness.services import free_port
+from tests.journeys.claw_command import PROJECT, ClawResult, clean_environment, run_claw
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return environment(CLAWSITE_HOME=str(tmp_path / "home"), CLAWSITE_PORT=str(free_port()))
+    return clean_environment(CLAWSITE_HOME=str(tmp_path / "home"), CLAWSITE_PORT=str(free_port()))
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of an installation that is ready to start."""
-    env = environment(CLAWSITE_HOME=str(tmp_path_factory.mktemp("home")), CLAWSITE_PORT=str(free_port()))
+    env = clean_environment(CLAWSITE_HOME=str(tmp_path_factory.mktemp("home")), CLAWSITE_PORT=str(free_port()))
     os.chmod(env["CLAWSITE_HOME"], 0o700)
-    assert claw("prepare", env=env).code == 0
+    assert run_claw("prepare", env=env).code == 0
     return env
 
 
 def findings(env: dict[str, str]) -> tuple[int, dict[str, dict[str, str]]]:
-    outcome = claw("doctor", "--json", env=env)
+    outcome = run_claw("doctor", "--json", env=env)
     return outcome.code, {finding["name"]: finding for finding in json.loads(outcome.out)}
 
 
-def is_one_line_error(outcome: Outcome, code: int, message: str) -> bool:
+def is_one_line_error(outcome: ClawResult, code: int, message: str) -> bool:
     return outcome.code == code and message in outcome.err and outcome.err.startswith("claw: ") and outcome.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [[], ["help"], ["--help"]])
 def test_help_lists_our_commands_first_with_one_line_each(env, arguments) -> None:
-    outcome = claw(*arguments, env=env)
+    outcome = run_claw(*arguments, env=env)
     lines = [line.split() for line in outcome.out.splitlines() if line.startswith("  ")]
     assert outcome.code == 0
     assert [line[0] for line in lines[: len(COMMANDS)]] == list(COMMANDS)
@@ -49,14 +49,14 @@ def test_help_lists_our_commands_first_with_one_line_each(env, arguments) -> Non
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_each_command_has_examples(env, name) -> None:
-    outcome = claw(name, "--help", env=env)
+    outcome = run_claw(name, "--help", env=env)
     assert outcome.code == 0
     assert "examples:" in outcome.out
-    assert claw("help", name, env=env).out == outcome.out
+    assert run_claw("help", name, env=env).out == outcome.out
 
 
 def test_list_of_commands_includes_those_of_django(env) -> None:
-    outcome = claw("help", "--commands", env=env)
+    outcome = run_claw("help", "--commands", env=env)
     assert {"migrate", "createsuperuser", *COMMANDS} <= set(outcome.out.split())
 
 
@@ -64,11 +64,11 @@ def test_manage_py_runs_the_same_commands(env) -> None:
     done = subprocess.run(
         [sys.executable, PROJECT / "manage.py", "doctor", "--help"], env=env, capture_output=True, text=True, check=True
     )
-    assert done.stdout == claw("doctor", "--help", env=env).out
+    assert done.stdout == run_claw("doctor", "--help", env=env).out
 
 
 def test_unknown_command_fails_with_a_suggestion(env) -> None:
-    outcome = claw("sreve", env=env)
+    outcome = run_claw("sreve", env=env)
     assert outcome.code == 2
     assert "unknown command: 'sreve'. Did you mean serve?" in outcome.err
 
@@ -84,11 +84,11 @@ def test_unknown_command_fails_with_a_suggestion(env) -> None:
     ],
 )
 def test_invalid_setting_prints_one_line_with_exit_code_2(env, command, setting, value, message) -> None:
-    assert is_one_line_error(claw(command, env={**env, setting: value}), 2, message)
+    assert is_one_line_error(run_claw(command, env={**env, setting: value}), 2, message)
 
 
 def test_prepare_can_be_repeated(prepared) -> None:
-    outcome = claw("prepare", "--json", env=prepared)
+    outcome = run_claw("prepare", "--json", env=prepared)
     (line,) = [json.loads(line) for line in outcome.out.splitlines()]
     assert line["done"]["model"] == "demo/clawsite"
     assert "/first-admin/" in line["done"]["link"]
@@ -104,7 +104,7 @@ def test_doctor_passes_on_a_new_installation(prepared) -> None:
 
 
 def test_doctor_prints_a_line_for_each_check(prepared) -> None:
-    outcome = claw("doctor", env=prepared)
+    outcome = run_claw("doctor", env=prepared)
     marks = [line.split()[0] for line in outcome.out.splitlines() if not line.startswith(" ")]
     assert set(marks) <= {"ok", "warn", "FAIL"}
     assert len(marks) >= 15
@@ -123,7 +123,7 @@ def test_doctor_shows_the_address_of_a_gateway_on_another_port(prepared) -> None
 
 @pytest.mark.parametrize("command", ["web", "worker"])
 def test_web_and_worker_fail_without_migrations(env, command) -> None:
-    assert is_one_line_error(claw(command, env=env), 1, "Run `claw prepare`")
+    assert is_one_line_error(run_claw(command, env=env), 1, "Run `claw prepare`")
 
 
 def test_doctor_fails_on_a_database_that_is_not_migrated(env) -> None:
@@ -186,7 +186,7 @@ def test_invalid_database_file_is_reported_with_a_remedy(env) -> None:
     home = Path(env["CLAWSITE_HOME"])
     home.mkdir(mode=0o700)
     (home / "clawsite.sqlite3").write_bytes(b"this is not a database, it is a poem" * 100)
-    assert is_one_line_error(claw("migrate", env=env), 1, "not a usable SQLite database")
+    assert is_one_line_error(run_claw("migrate", env=env), 1, "not a usable SQLite database")
 
 
 def test_serve_detects_a_replaced_older_database(prepared, tmp_path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.claw import Outcome, claw, environment
-from tests.policies import policy_restored
-from tests.stack import database_url
+from tests.harness.policies import restore_policy
+from tests.harness.stack import database_url
+from tests.journeys.claw_command import ClawResult, clean_environment, run_claw
 
 
 @pytest.fixture
@@ -16,12 +16,12 @@ def env(database: None, tmp_path: Path) -> Iterator[Mapping[str, str]]:
     """The environment of a process that uses the test database."""
     from django.conf import settings
 
-    with policy_restored():
-        yield environment(CLAWSITE_HOME=str(tmp_path), DATABASE_URL=database_url(settings.DATABASES["default"]))
+    with restore_policy():
+        yield clean_environment(CLAWSITE_HOME=str(tmp_path), DATABASE_URL=database_url(settings.DATABASES["default"]))
 
 
-def policy(*arguments: str, env: Mapping[str, str], stdin: str = "") -> Outcome:
-    return claw("policy", *arguments, env=env, stdin=stdin)
+def policy(*arguments: str, env: Mapping[str, str], stdin: str = "") -> ClawResult:
+    return run_claw("policy", *arguments, env=env, stdin=stdin)
 
 
 def test_explain_prints_one_line_per_tool_or_all_layers_of_one(env: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.claw import claw
+from tests.journeys.claw_command import run_claw
 from tests.journeys.test_cli_serve import PATIENCE, Served
 
 pytestmark = pytest.mark.dialect
@@ -47,12 +47,12 @@ def test_restored_backup_starts_a_new_epoch_but_a_restart_does_not(tmp_path: Pat
     noticed = epoch_in(database)
     assert noticed != first
     assert sum("older than last seen by this host" in line for line in served.err) == 1
-    outcome = claw("restored", env=served.env)
+    outcome = run_claw("restored", env=served.env)
     assert (outcome.code, epoch_in(database) != noticed) == (0, True)
     assert epoch_in(database) in outcome.out
 
 
 def test_restored_fails_on_an_unmigrated_database(tmp_path: Path) -> None:
-    outcome = claw("restored", env={**Served(tmp_path / "home").env})
+    outcome = run_claw("restored", env={**Served(tmp_path / "home").env})
     assert outcome.code == 1
     assert "claw prepare" in outcome.err

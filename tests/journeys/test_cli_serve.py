@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from clawsite.client import Client, Endpoint
-from tests.journeys.claw import claw, environment, start
-from tests.reset import new_database
-from tests.services import free_port
+from tests.harness.database import pristine_database
+from tests.harness.services import free_port
+from tests.journeys.claw_command import clean_environment, run_claw, start_claw
 
 PATIENCE = 60.0
 
@@ -29,12 +29,12 @@ class Served:
 
     def __init__(self, home: Path, **env: str) -> None:
         self.home, self.port = home, free_port()
-        self.env = environment(CLAWSITE_HOME=str(home), CLAWSITE_PORT=str(self.port), CLAWSITE_DRAIN_SECONDS="2", **env)
+        self.env = clean_environment(CLAWSITE_HOME=str(home), CLAWSITE_PORT=str(self.port), CLAWSITE_DRAIN_SECONDS="2", **env)
         self.out: list[str] = []
         self.err: list[str] = []
 
     def start(self) -> "Served":
-        self.process = start("serve", env=self.env)
+        self.process = start_claw("serve", env=self.env)
         for stream, lines in ((self.process.stdout, self.out), (self.process.stderr, self.err)):
             threading.Thread(target=self._collect, args=(stream, lines), daemon=True).start()
         return self
@@ -99,7 +99,7 @@ def served(tmp_path: Path, django_db_setup: None) -> Iterator[Served]:
     """Start with a migrated database, which saves half of the time of a first start."""
     one = Served(tmp_path / "home")
     one.home.mkdir(mode=0o700)
-    shutil.copy(new_database(), one.home / "clawsite.sqlite3")
+    shutil.copy(pristine_database(), one.home / "clawsite.sqlite3")
     one.start()
     yield one.until_running()
     one.end()
@@ -131,29 +131,29 @@ def test_the_state_directory_is_private_from_the_start(started: Served) -> None:
 
 
 def test_commands_find_the_server_by_its_state_directory(served: Served) -> None:
-    env = environment(CLAWSITE_HOME=str(served.home))
-    assert claw("call", "health", env=env).code == 0
-    assert f"answers at ws://127.0.0.1:{served.port}/ws" in claw("doctor", env=env).out
-    web = start("web", "--port", str(free_port()), env=served.env)  # a second web process
+    env = clean_environment(CLAWSITE_HOME=str(served.home))
+    assert run_claw("call", "health", env=env).code == 0
+    assert f"answers at ws://127.0.0.1:{served.port}/ws" in run_claw("doctor", env=env).out
+    web = start_claw("web", "--port", str(free_port()), env=served.env)  # a second web process
     assert web.stderr is not None
     assert any("listening at" in line for line in web.stderr)
     web.terminate()
     web.communicate(timeout=PATIENCE)
-    assert claw("call", "health", env=env).code == 0
+    assert run_claw("call", "health", env=env).code == 0
     served.process.send_signal(signal.SIGTERM)
     served.process.wait(PATIENCE)
     assert not (served.home / "address").exists()
-    alone = start("web", "--port", str(served.port), env=env)
+    alone = start_claw("web", "--port", str(served.port), env=env)
     assert alone.stderr is not None
     assert any("listening at" in line for line in alone.stderr)
-    assert claw("call", "health", env=env).code == 0
+    assert run_claw("call", "health", env=env).code == 0
     alone.terminate()
     alone.communicate(timeout=PATIENCE)
     assert not (served.home / "address").exists()
 
 
 def test_second_server_on_a_state_directory_fails_and_names_the_first(served: Served) -> None:
-    outcome = claw("serve", env={**served.env, "CLAWSITE_PORT": str(free_port())})
+    outcome = run_claw("serve", env={**served.env, "CLAWSITE_PORT": str(free_port())})
     assert outcome.code == 1
     assert f"already running on {served.home} as process {served.process.pid}" in outcome.err
     assert served.health()["ok"]
@@ -229,7 +229,7 @@ def test_open_sockets_are_notified_of_shutdown(served: Served) -> None:
 def test_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        outcome = claw("serve", env=environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(port)))
+        outcome = run_claw("serve", env=clean_environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(port)))
     assert outcome.code == 1
     assert f"127.0.0.1:{port} is in use" in outcome.err
     assert "Traceback" not in outcome.err
@@ -249,7 +249,9 @@ def test_administrator_from_environment_without_password_in_web_and_worker(tmp_p
 
 def test_unreachable_database_ends_the_start_with_one_sentence(tmp_path: Path) -> None:
     url = f"postgresql://claw@127.0.0.1:{free_port()}/claw"
-    outcome = claw("serve", env=environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(free_port()), DATABASE_URL=url))
+    outcome = run_claw(
+        "serve", env=clean_environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(free_port()), DATABASE_URL=url)
+    )
     assert outcome.code == 1
     assert "is PostgreSQL running there" in outcome.err
     assert "Traceback" not in outcome.err

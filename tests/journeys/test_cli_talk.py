@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.journeys.claw import PROJECT, Outcome, claw, environment, start
-from tests.services import free_port
-from tests.stack import Stack
+from tests.harness.services import free_port
+from tests.harness.stack import Stack
+from tests.journeys.claw_command import PROJECT, ClawResult, clean_environment, run_claw, start_claw
 
 _numbers = itertools.count(1)
 
@@ -19,12 +19,12 @@ _numbers = itertools.count(1)
 @pytest.fixture
 def env(live: Stack, tmp_path) -> dict[str, str]:
     port = live.url.rsplit(":", 1)[1]
-    return environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_GATEWAY_TOKEN=live.token, CLAWSITE_PORT=port)
+    return clean_environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_GATEWAY_TOKEN=live.token, CLAWSITE_PORT=port)
 
 
 @pytest.fixture
-def run(env: dict[str, str]) -> Callable[..., Outcome]:
-    return lambda *arguments, **options: claw(*arguments, env=env, **options)
+def run(env: dict[str, str]) -> Callable[..., ClawResult]:
+    return lambda *arguments, **options: run_claw(*arguments, env=env, **options)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_failed_run_prints_the_reason_and_exits_with_1(run, session) -> None:
 
 
 def test_ctrl_c_stops_the_run(env, run, session) -> None:
-    with start("agent", "[[tokens=5000 delay_ms=20]]", "--session", session, env=env) as talking:
+    with start_claw("agent", "[[tokens=5000 delay_ms=20]]", "--session", session, env=env) as talking:
         assert talking.stdout is not None
         talking.stdout.read(10)  # the answer is being streamed
         talking.send_signal(signal.SIGINT)
@@ -95,7 +95,7 @@ def test_ctrl_c_stops_the_run(env, run, session) -> None:
 
 
 def test_answer_is_complete_after_the_web_process_was_killed(live: Stack, env, session) -> None:
-    with start("agent", "[[tokens=300 delay_ms=10]]", "--session", session, env=env) as talking:
+    with start_claw("agent", "[[tokens=300 delay_ms=10]]", "--session", session, env=env) as talking:
         assert talking.stdout is not None
         assert talking.stderr is not None
         answer = talking.stdout.read(40)
@@ -118,7 +118,7 @@ def test_logs_show_every_event_once_in_order(run, session) -> None:
 
 def test_logs_follow_continues_after_a_web_restart(live: Stack, env, run, session) -> None:
     run("agent", '[[text="before"]]', "--session", session)
-    with start("logs", "--session", session, "--follow", "--json", env=env) as following:
+    with start_claw("logs", "--session", session, "--follow", "--json", env=env) as following:
         assert following.stdout is not None
         seen = [json.loads(following.stdout.readline())]
         live.webs[0].restart()
@@ -142,7 +142,7 @@ def test_logs_show_a_streamed_text_as_one_line(run, session) -> None:
 
 def test_logs_follow_a_new_session_by_its_short_name(env, run, session) -> None:
     name = session.rsplit(":", 1)[1]
-    with start("logs", "--session", name, "--follow", env=env) as following:
+    with start_claw("logs", "--session", name, "--follow", env=env) as following:
         assert following.stdout is not None
         assert following.stderr is not None
         assert f"there is no session {session} yet" in following.stderr.readline()
@@ -197,7 +197,7 @@ def test_status_is_readable_and_exits_with_0_if_healthy(run) -> None:
 
 
 def test_wrong_token_is_reported(env) -> None:
-    outcome = claw("status", env={**env, "CLAWSITE_GATEWAY_TOKEN": "wrong-token"})
+    outcome = run_claw("status", env={**env, "CLAWSITE_GATEWAY_TOKEN": "wrong-token"})
     assert outcome.code == 1
     assert "rejected the token" in outcome.err
     assert "Traceback" not in outcome.err
@@ -205,7 +205,7 @@ def test_wrong_token_is_reported(env) -> None:
 
 @pytest.mark.parametrize("command", [("status",), ("agent", "hi"), ("call", "health"), ("logs",)])
 def test_unreachable_gateway_exits_with_3_and_a_remedy(env, command) -> None:
-    outcome = claw(*command, env={**env, "CLAWSITE_PORT": str(free_port())})
+    outcome = run_claw(*command, env={**env, "CLAWSITE_PORT": str(free_port())})
     assert outcome.code == 3
     assert "claw serve" in outcome.err
     assert "Traceback" not in outcome.err
@@ -213,15 +213,15 @@ def test_unreachable_gateway_exits_with_3_and_a_remedy(env, command) -> None:
 
 def test_url_accepts_page_addresses_and_rejects_invalid_ones(live: Stack, env) -> None:
     elsewhere = {**env, "CLAWSITE_PORT": str(free_port())}
-    assert claw("call", "health", "--url", live.url, env=elsewhere).code == 0
-    refused = claw("agent", "--url", "http://127.0.0.1:1", "hi", env=env)
+    assert run_claw("call", "health", "--url", live.url, env=elsewhere).code == 0
+    refused = run_claw("agent", "--url", "http://127.0.0.1:1", "hi", env=env)
     assert (refused.code, refused.err.count("\n")) == (3, 1)
-    nonsense = claw("agent", "--url", "127.0.0.1:8765", "hi", env=env)
+    nonsense = run_claw("agent", "--url", "127.0.0.1:8765", "hi", env=env)
     assert (nonsense.code, nonsense.err.count("\n")) == (2, 1)
 
 
 def test_missing_token_is_reported_with_its_path(tmp_path) -> None:
-    outcome = claw("status", env=environment(CLAWSITE_HOME=str(tmp_path)))
+    outcome = run_claw("status", env=clean_environment(CLAWSITE_HOME=str(tmp_path)))
     assert outcome.code == 3
     assert f"no gateway token in {tmp_path}" in outcome.err
     assert list(tmp_path.iterdir()) == []  # nothing is created

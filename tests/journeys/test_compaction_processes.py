@@ -8,8 +8,8 @@ import pytest
 from sessions_app.models import Event, Run, TranscriptEntry
 from sessions_app.runs import lifecycle
 from sessions_app.runs.compaction_requests import request_compaction
+from tests.harness.worker import phases_of, transcript_of
 from tests.journeys.test_worker_processes import PATIENT, holder
-from tests.workshop import phases_of, said_in
 
 pytestmark = pytest.mark.dialect
 
@@ -17,9 +17,9 @@ LONG = "so many words " * 60
 
 
 @pytest.fixture
-def talk(user, session_of, eventually):
+def talk(user, make_session, eventually):
     """Accept messages as the gateway would, each when the one before is answered."""
-    session, numbers = session_of(user), itertools.count(1)
+    session, numbers = make_session(user), itertools.count(1)
 
     async def ended(run_pk: int) -> Run:
         return await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
@@ -37,11 +37,11 @@ async def test_a_worker_that_dies_while_it_summarises_loses_nothing_but_a_model_
         await talk.ended(talk(f"question {n}: {LONG} [[text=answer-{n} summary_hang summary_times=1]]"))
     before = list(TranscriptEntry.objects.filter(session=talk.session).order_by("position").values_list("pk", "text"))
     run_pk = talk('[[context_limit=4000 text="here we are"]]')
-    await eventually(lambda: any(record.get("is_summary") for record in running.asked()))
+    await eventually(lambda: any(record.get("is_summary") for record in running.model_requests()))
     assert Event.objects.filter(run=run_pk, stream="compaction").count() == 1
     holder(running, run_pk).kill()
     run = await talk.ended(run_pk)
-    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 1, ("assistant", "here we are"))
+    assert (run.status, run.rescues, transcript_of(run)[-1]) == ("completed", 1, ("assistant", "here we are"))
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]
     entries = list(TranscriptEntry.objects.filter(session=talk.session).order_by("position"))
     assert [(entry.pk, entry.text) for entry in entries][: len(before)] == before
@@ -51,7 +51,7 @@ async def test_a_worker_that_dies_while_it_summarises_loses_nothing_but_a_model_
         for event in Event.objects.filter(run=run, stream="compaction").order_by("seq")
     ]
     assert told == [("start", None), ("start", None), ("end", True)]
-    assert len([record for record in running.asked() if record["is_summary"]]) == 2
+    assert len([record for record in running.model_requests() if record["is_summary"]]) == 2
 
 
 async def test_a_summary_on_request_outlives_its_worker_too(stack, talk, eventually):
@@ -59,7 +59,7 @@ async def test_a_summary_on_request_outlives_its_worker_too(stack, talk, eventua
     for n in range(4):
         await talk.ended(talk(f"question {n} [[text=answer-{n} summary_hang summary_times=1]]"))
     run_pk = request_compaction(talk.user, talk.session, run_id="c1").pk
-    await eventually(lambda: any(record.get("is_summary") for record in running.asked()))
+    await eventually(lambda: any(record.get("is_summary") for record in running.model_requests()))
     holder(running, run_pk).kill()
     run = await talk.ended(run_pk)
     assert (run.status, run.reason, run.rescues, run.steps) == ("completed", "compacted", 1, 1)
@@ -67,8 +67,8 @@ async def test_a_summary_on_request_outlives_its_worker_too(stack, talk, eventua
 
 
 @pytest.mark.parametrize("protocol", [1, 3, 4])
-async def test_a_client_asks_for_a_summary_and_hears_how_it_goes(live, person, protocol):
-    user, key = person(), "agent:demo:summary"
+async def test_a_client_asks_for_a_summary_and_hears_how_it_goes(live, make_user, protocol):
+    user, key = make_user(), "agent:demo:summary"
     async with live.client(user, protocol=protocol) as client, live.client(user, n=len(live.webs) - 1, protocol=protocol) as other:
         for n, words in enumerate(("What can you do?", "Write notes.txt saying hello", "status")):
             asked = {"message": words, "sessionKey": key, "idempotencyKey": f"k{n}"}

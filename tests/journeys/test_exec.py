@@ -7,38 +7,38 @@ import pytest
 from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from sessions_app.runs import lifecycle
-from tests.command_runs import command_of, left_of, long_sleep, run_everything, wish
-from tests.workshop import Workshop, calls_of, events_of, said_in
+from tests.harness.commands import allow_all_commands, exec_prompt, find_processes, get_command, unique_sleep
+from tests.harness.worker import WorkerHarness, calls_of, events_of, transcript_of
 from tools_app.policy_store import policies
 
 
 @pytest.fixture(autouse=True)
 def everything_runs(database):
-    run_everything()
+    allow_all_commands()
 
 
 @pytest.fixture
-def files(workshop: Workshop) -> Path:
-    return ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk).resolve()
+def files(harness: WorkerHarness) -> Path:
+    return ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk).resolve()
 
 
-async def ran(shop: Workshop, **arguments):
+async def ran(harness: WorkerHarness, **arguments):
     """The call's row and what the model was told, of a run with one command."""
-    run = await shop.answer(wish(**arguments))
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    run = await harness.answer(exec_prompt(**arguments))
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     (row,) = calls_of(run)
-    return row, said_in(run)[2][1]
+    return row, transcript_of(run)[2][1]
 
 
 def updates_of(run) -> list[str]:
     return [event.data["partialResult"] for event in events_of(run) if event.data.get("phase") == "update"]
 
 
-async def test_a_command_answers_with_both_streams_and_its_exit_code(workshop: Workshop, files):
+async def test_a_command_answers_with_both_streams_and_its_exit_code(harness: WorkerHarness, files):
     (files / "below").mkdir(exist_ok=True)
-    row, told = await ran(workshop, command="echo out; echo err >&2; pwd; exit 3", workdir="below")
+    row, told = await ran(harness, command="echo out; echo err >&2; pwd; exit 3", workdir="below")
     assert told.startswith(f"out\n{files}/below\n[stderr]\nerr\n[exit code 3, ")
-    details, command = row.result["details"], command_of(row.run)
+    details, command = row.result["details"], get_command(row.run)
     assert (row.status, row.is_error, command.status, command.exit_code) == ("failed", True, "exited", 3)
     assert (details["stdout"], details["stderr"], details["exitCode"]) == (f"out\n{files}/below\n", "err\n", 3)
     assert (details["truncated"], details["signal"], details["cwd"]) == (False, None, f"{files}/below")
@@ -47,46 +47,46 @@ async def test_a_command_answers_with_both_streams_and_its_exit_code(workshop: W
     assert details["durationMs"] >= 0
 
 
-async def test_a_command_that_says_nothing_and_succeeds(workshop: Workshop):
-    row, told = await ran(workshop, command="true")
+async def test_a_command_that_says_nothing_and_succeeds(harness: WorkerHarness):
+    row, told = await ran(harness, command="true")
     assert (row.status, told.startswith("(no output)\n[exit code 0, ")) == ("finished", True)
 
 
-async def test_what_it_prints_is_shown_while_it_runs(workshop: Workshop, files, eventually):
-    run_pk = workshop.send(wish(command="echo first; until [ -e go ]; do sleep 0.05; done; echo last"))
+async def test_what_it_prints_is_shown_while_it_runs(harness: WorkerHarness, files, eventually):
+    run_pk = harness.send(exec_prompt(command="echo first; until [ -e go ]; do sleep 0.05; done; echo last"))
     await eventually(lambda: updates_of(run_pk) == ["first"] or updates_of(run_pk) == ["first\n"])
     (files / "go").touch()
-    run = await workshop.ended(run_pk)
-    assert said_in(run)[2][1].startswith("first\nlast\n[exit code 0")
+    run = await harness.ended(run_pk)
+    assert transcript_of(run)[2][1].startswith("first\nlast\n[exit code 0")
 
 
-async def test_a_command_has_its_own_time_and_not_that_of_other_tools(workshop: Workshop, settings):
+async def test_a_command_has_its_own_time_and_not_that_of_other_tools(harness: WorkerHarness, settings):
     settings.TOOL_TIMEOUT_SECONDS = 0.1
-    _, told = await ran(workshop, command="sleep 0.5; echo awake")
+    _, told = await ran(harness, command="sleep 0.5; echo awake")
     assert told.startswith("awake\n[exit code 0")
 
 
-async def test_a_command_that_takes_too_long_is_killed_with_all_it_started(workshop: Workshop):
-    mark = long_sleep()
-    row, told = await ran(workshop, command=f"echo begun; setsid sleep {mark} & sleep {mark}", timeout=1)
+async def test_a_command_that_takes_too_long_is_killed_with_all_it_started(harness: WorkerHarness):
+    mark = unique_sleep()
+    row, told = await ran(harness, command=f"echo begun; setsid sleep {mark} & sleep {mark}", timeout=1)
     assert told.startswith("begun\n[timed out: it took longer than it may; the command and all its child processes were killed, ")
     assert (row.result["details"]["exitCode"], row.result["details"]["signal"], row.is_error) == (None, "SIGKILL", True)
-    assert (command_of(row.run).status, left_of(mark)) == ("timed_out", [])
+    assert (get_command(row.run).status, find_processes(mark)) == ("timed_out", [])
 
 
-async def test_an_abort_kills_the_command_with_all_it_started(workshop: Workshop, eventually):
-    mark = long_sleep()
-    run_pk = workshop.send(wish(command=f"setsid sleep {mark} & sleep {mark}"))
-    await eventually(lambda: len(left_of(mark)) >= 2)
-    lifecycle.request_abort(user=workshop.user, session=workshop.session)
-    run = await workshop.ended(run_pk)
-    assert (run.status, left_of(mark)) == ("aborted", [])
-    assert said_in(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
-    assert (command_of(run).status, command_of(run).reason) == ("killed", "its run was stopped")
+async def test_an_abort_kills_the_command_with_all_it_started(harness: WorkerHarness, eventually):
+    mark = unique_sleep()
+    run_pk = harness.send(exec_prompt(command=f"setsid sleep {mark} & sleep {mark}"))
+    await eventually(lambda: len(find_processes(mark)) >= 2)
+    lifecycle.request_abort(user=harness.user, session=harness.session)
+    run = await harness.ended(run_pk)
+    assert (run.status, find_processes(mark)) == ("aborted", [])
+    assert transcript_of(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
+    assert (get_command(run).status, get_command(run).reason) == ("killed", "its run was stopped")
 
 
-async def test_of_too_much_output_the_beginning_and_the_end_are_kept(workshop: Workshop):
-    row, told = await ran(workshop, command="seq 1 200000")
+async def test_of_too_much_output_the_beginning_and_the_end_are_kept(harness: WorkerHarness):
+    row, told = await ran(harness, command="seq 1 200000")
     assert told.startswith("1\n2\n3\n")
     assert "\n200000\n[exit code 0" in told
     assert "bytes cut" in told
@@ -94,43 +94,43 @@ async def test_of_too_much_output_the_beginning_and_the_end_are_kept(workshop: W
     assert len(told) < 110_000
 
 
-async def test_a_command_on_a_terminal_knows_it(workshop: Workshop):
-    _, told = await ran(workshop, command="[ -t 0 ] && [ -t 1 ] && stty size", pty=True)
+async def test_a_command_on_a_terminal_knows_it(harness: WorkerHarness):
+    _, told = await ran(harness, command="[ -t 0 ] && [ -t 1 ] && stty size", pty=True)
     assert told.split()[0].isdigit()
-    _, told = await ran(workshop, command="[ -t 1 ] || echo no terminal")
+    _, told = await ran(harness, command="[ -t 1 ] || echo no terminal")
     assert told.startswith("no terminal\n")
 
 
-async def test_nothing_of_the_servers_environment_reaches_it(workshop: Workshop, monkeypatch):
+async def test_nothing_of_the_servers_environment_reaches_it(harness: WorkerHarness, monkeypatch):
     monkeypatch.setenv("LEAKED_SECRET", "do not tell")
-    _, told = await ran(workshop, command="env")
+    _, told = await ran(harness, command="env")
     assert "PATH=/usr/local/bin" in told
     assert "LEAKED_SECRET" not in told
     assert "OPENAI" not in told
 
 
 @pytest.mark.parametrize("workdir", ["..", "/etc", "nowhere"])
-async def test_a_directory_outside_the_workspace_is_refused(workshop: Workshop, workdir):
-    row, told = await ran(workshop, command="pwd", workdir=workdir)
+async def test_a_directory_outside_the_workspace_is_refused(harness: WorkerHarness, workdir):
+    row, told = await ran(harness, command="pwd", workdir=workdir)
     assert row.status == "refused"
     assert "workdir" in told
 
 
-async def test_without_the_process_tool_nothing_goes_on_in_the_background(workshop: Workshop):
+async def test_without_the_process_tool_nothing_goes_on_in_the_background(harness: WorkerHarness):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["process"])
     try:
-        row, told = await ran(workshop, command="sleep 0.3; echo waited", background=True, yield_ms=10)
+        row, told = await ran(harness, command="sleep 0.3; echo waited", background=True, yield_ms=10)
     finally:
         policies.save_policy(scope="agent", subject="main", profile="coding")
     assert told.startswith("waited\n[exit code 0")
-    assert command_of(row.run).background is False
+    assert get_command(row.run).background is False
 
 
-async def test_where_nobody_allows_commands_they_are_refused_and_the_model_is_told(workshop: Workshop, files):
+async def test_where_nobody_allows_commands_they_are_refused_and_the_model_is_told(harness: WorkerHarness, files):
     from tools_app.models import ExecRule
 
     ExecRule.objects.all().delete()
-    row, told = await ran(workshop, command="touch made")
+    row, told = await ran(harness, command="touch made")
     assert (row.status, row.refused_by) == ("refused", "exec")
     assert told.startswith("exec_denied: commands are refused: no exec rule allows commands here")
     assert row.result["details"] == {"code": "exec_no_rule", "layer": "exec"}

@@ -11,8 +11,15 @@ from agents.models import Agent
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict
 from sessions_app.runs import lifecycle
-from tests.command_runs import ask_first, command_of, rule, run_everything, wish, wish_at_once
-from tests.workshop import Workshop, calls_of, events_of, said_in
+from tests.harness.commands import (
+    allow_all_commands,
+    exec_prompt,
+    get_command,
+    parallel_exec_prompt,
+    require_approval,
+    set_exec_rule,
+)
+from tests.harness.worker import WorkerHarness, calls_of, events_of, transcript_of
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms
 from tools_app.builtin import exec as exec_tool
@@ -24,17 +31,17 @@ pytestmark = pytest.mark.dialect
 
 @pytest.fixture(autouse=True)
 def people_are_asked(database):
-    ask_first()
+    require_approval()
 
 
 @pytest.fixture
-def approver(person):
-    return person("Approver")
+def approver(make_user):
+    return make_user("Approver")
 
 
 @pytest.fixture
-def files(workshop: Workshop) -> Path:
-    return ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk).resolve()
+def files(harness: WorkerHarness) -> Path:
+    return ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk).resolve()
 
 
 @pytest.fixture
@@ -51,40 +58,40 @@ def times_run(files: Path) -> int:
     return len(log.read_text().split()) if log.exists() else 0
 
 
-async def asked(shop: Workshop, prompt: str) -> tuple[int, Approval]:
+async def asked(harness: WorkerHarness, prompt: str) -> tuple[int, Approval]:
     """A run that waits for people, and its question."""
-    run_pk = shop.send(prompt)
-    await shop.until(run_pk, "waiting")
+    run_pk = harness.send(prompt)
+    await harness.until(run_pk, "waiting")
     return run_pk, Approval.objects.get(run=run_pk, status="pending")
 
 
 def last_result(run) -> str:
-    return [text for role, text in said_in(run) if role == "toolResult"][-1]
+    return [text for role, text in transcript_of(run) if role == "toolResult"][-1]
 
 
 async def test_it_waits_holding_nothing_and_runs_once_when_somebody_allows_it(
-    workshop: Workshop, files, script, approver, eventually
+    harness: WorkerHarness, files, script, approver, eventually
 ):
-    run_pk, question = await asked(workshop, wish(command=script))
-    await eventually(lambda: not workshop.busy)
-    assert (times_run(files), Command.objects.count(), question.requester_id) == (0, 0, workshop.user.pk)
+    run_pk, question = await asked(harness, exec_prompt(command=script))
+    await eventually(lambda: not harness.busy)
+    assert (times_run(files), Command.objects.count(), question.requester_id) == (0, 0, harness.user.pk)
     assert [call.status for call in calls_of(run_pk)] == ["waiting"]
     answered = approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once", seen_hash=question.plan_hash)
     assert answered.status == "approved"
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert (run.status, times_run(files)) == ("completed", 1)
     assert last_result(run).startswith("it says hello\n[exit code 0")
     question.refresh_from_db()
-    command = command_of(run)
+    command = get_command(run)
     assert (question.status, command.approval_id, command.plan_hash) == ("used", question.pk, question.plan_hash)
     assert calls_of(run)[0].result["details"]["approvalId"] == str(question.pk)
     phases = [event.data["phase"] for event in events_of(run) if event.stream == "tool" and event.data["phase"] != "update"]
     assert phases == ["waiting", "decided", "start", "result"]
 
 
-async def test_of_fifty_answers_one_wins_and_the_command_runs_once(workshop: Workshop, files, script, person):
-    run_pk, question = await asked(workshop, wish(command=script))
-    people = [person("Approver") for _ in range(5)]
+async def test_of_fifty_answers_one_wins_and_the_command_runs_once(harness: WorkerHarness, files, script, make_user):
+    run_pk, question = await asked(harness, exec_prompt(command=script))
+    people = [make_user("Approver") for _ in range(5)]
 
     def answer(number: int) -> str:
         from django.db import connection
@@ -101,53 +108,55 @@ async def test_of_fifty_answers_one_wins_and_the_command_runs_once(workshop: Wor
     question.refresh_from_db()
     assert said.count(question.decision) == 1
     assert said.count(question.decided_by.username) == 49
-    await workshop.ended(run_pk)
+    await harness.ended(run_pk)
     assert times_run(files) == (1 if question.decision == "allow-once" else 0)
 
 
-async def test_who_refuses_says_why_and_the_model_is_told(workshop: Workshop, files, script, approver):
-    run_pk, question = await asked(workshop, wish(command=script))
+async def test_who_refuses_says_why_and_the_model_is_told(harness: WorkerHarness, files, script, approver):
+    run_pk, question = await asked(harness, exec_prompt(command=script))
     approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="not on a Friday")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert (run.status, times_run(files), calls_of(run)[0].status) == ("completed", 0, "refused")
     assert last_result(run) == "exec_denied: a person refused the command: not on a Friday. It did not run."
-    assert said_in(run)[-1] == ("assistant", "done")
+    assert transcript_of(run)[-1] == ("assistant", "done")
 
 
-async def test_when_nobody_answers_it_does_not_run(workshop: Workshop, files, script, approver):
-    run_pk, question = await asked(workshop, wish(command=script))
+async def test_when_nobody_answers_it_does_not_run(harness: WorkerHarness, files, script, approver):
+    run_pk, question = await asked(harness, exec_prompt(command=script))
     Approval.objects.filter(pk=question.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert (run.status, times_run(files)) == ("completed", 0)
     assert last_result(run) == "exec_denied: nobody approved the command in time. It did not run."
     with pytest.raises(Conflict):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
 
 
-async def test_a_run_that_is_stopped_makes_its_question_void(workshop: Workshop, files, script, approver):
-    run_pk, question = await asked(workshop, wish(command=script))
-    (stopped,) = lifecycle.request_abort(user=workshop.user, session=workshop.session)
+async def test_a_run_that_is_stopped_makes_its_question_void(harness: WorkerHarness, files, script, approver):
+    run_pk, question = await asked(harness, exec_prompt(command=script))
+    (stopped,) = lifecycle.request_abort(user=harness.user, session=harness.session)
     question.refresh_from_db()
     assert (stopped.ended, question.status) == (True, "void")
     with pytest.raises(Conflict):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    await workshop.ended(run_pk)
+    await harness.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
 
 
-async def test_a_program_that_was_changed_meanwhile_does_not_run(workshop: Workshop, files, script, approver):
-    run_pk, question = await asked(workshop, wish(command=script))
+async def test_a_program_that_was_changed_meanwhile_does_not_run(harness: WorkerHarness, files, script, approver):
+    run_pk, question = await asked(harness, exec_prompt(command=script))
     (files / "tool.sh").write_text("#!/bin/bash\necho worse >> log.txt\n")
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
     assert "what would run is not what was asked about any more (executables changed)" in last_result(run)
 
 
-async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(workshop: Workshop, files, script, approver, monkeypatch):
+async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(
+    harness: WorkerHarness, files, script, approver, monkeypatch
+):
     """Between the transaction that starts the call and the start of the process."""
-    run_pk, question = await asked(workshop, wish(command=script))
+    run_pk, question = await asked(harness, exec_prompt(command=script))
     look = exec_tool.find_changes
 
     async def changed_just_before(plan):
@@ -156,25 +165,27 @@ async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(worksho
 
     monkeypatch.setattr(exec_tool, "find_changes", changed_just_before)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
     assert last_result(run) == "exec_denied: a program it would start has changed since this was allowed. It did not run."
 
 
-async def test_a_script_that_was_changed_meanwhile_does_not_run(workshop: Workshop, files, script, approver):
+async def test_a_script_that_was_changed_meanwhile_does_not_run(harness: WorkerHarness, files, script, approver):
     """Its interpreter is the same, and so is the line."""
-    run_pk, question = await asked(workshop, wish(command="bash tool.sh hello"))
+    run_pk, question = await asked(harness, exec_prompt(command="bash tool.sh hello"))
     assert [Path(each["path"]).name for each in question.plan["scripts"]] == ["tool.sh"]
     (files / "tool.sh").write_text("echo worse >> log.txt\n")
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
     assert "what would run is not what was asked about any more (scripts changed)" in last_result(run)
 
 
-async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(workshop: Workshop, files, script, approver, monkeypatch):
-    run_pk, question = await asked(workshop, wish(command="bash tool.sh hello"))
+async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(
+    harness: WorkerHarness, files, script, approver, monkeypatch
+):
+    run_pk, question = await asked(harness, exec_prompt(command="bash tool.sh hello"))
     look = exec_tool.find_changes
 
     async def changed_just_before(plan):
@@ -183,53 +194,55 @@ async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(workshop
 
     monkeypatch.setattr(exec_tool, "find_changes", changed_just_before)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
     assert "the content of a script it would run has changed since this was allowed" in last_result(run)
 
 
-async def test_a_grant_of_a_line_is_one_of_the_script_it_runs(workshop: Workshop, files, script, approver):
+async def test_a_grant_of_a_line_is_one_of_the_script_it_runs(harness: WorkerHarness, files, script, approver):
     """Else the agent writes what it likes into the script, and has it run."""
-    line = wish(command="bash tool.sh hello")
-    run_pk, question = await asked(workshop, line)
+    line = exec_prompt(command="bash tool.sh hello")
+    run_pk, question = await asked(harness, line)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900))
-    await workshop.ended(run_pk)
-    await workshop.answer(line)
+    await harness.ended(run_pk)
+    await harness.answer(line)
     assert (times_run(files), Approval.objects.count()) == (2, 1)
     (files / "tool.sh").write_text("echo worse >> log.txt\n")
-    _, again = await asked(workshop, line)
+    _, again = await asked(harness, line)
     assert again.pk != question.pk
     assert times_run(files) == 2
 
 
-async def test_a_script_that_nobody_was_asked_about_may_be_written_by_the_call_before(workshop: Workshop, files, approver):
+async def test_a_script_that_nobody_was_asked_about_may_be_written_by_the_call_before(harness: WorkerHarness, files, approver):
     for pattern in ("cp", "python3"):
         Grant.objects.create(scope="installation", entries=[{"pattern": pattern}], created_at=clock.now(), owner=approver)
     (files / "new.py").write_text("print('new')\n")
-    both = wish_at_once({"command": "cp new.py old.py"}, {"command": "python3 old.py"})
-    run = await workshop.ended(workshop.send(both))
+    both = parallel_exec_prompt({"command": "cp new.py old.py"}, {"command": "python3 old.py"})
+    run = await harness.ended(harness.send(both))
     assert last_result(run).startswith("new\n[exit code 0")
 
 
-async def test_a_question_about_a_script_that_the_call_before_wrote_is_void_at_once(workshop: Workshop, files, script, approver):
+async def test_a_question_about_a_script_that_the_call_before_wrote_is_void_at_once(
+    harness: WorkerHarness, files, script, approver
+):
     """Otherwise somebody would answer for a script that is gone by then."""
     Grant.objects.create(scope="installation", entries=[{"pattern": "cp"}], created_at=clock.now(), owner=approver)
     (files / "new.sh").write_text("echo ran >> log.txt\n")
-    run = await workshop.ended(workshop.send(wish_at_once({"command": "cp new.sh tool.sh"}, {"command": "bash tool.sh"})))
+    run = await harness.ended(harness.send(parallel_exec_prompt({"command": "cp new.sh tool.sh"}, {"command": "bash tool.sh"})))
     assert [call.status for call in calls_of(run)] == ["finished", "refused"]
     assert "(scripts changed)" in last_result(run)
-    untouched = wish_at_once({"command": "cp new.sh other.sh"}, {"command": "bash tool.sh"})
-    run_pk, question = await asked(workshop, untouched)
+    untouched = parallel_exec_prompt({"command": "cp new.sh other.sh"}, {"command": "bash tool.sh"})
+    run_pk, question = await asked(harness, untouched)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert ([call.status for call in calls_of(run)], times_run(files)) == (["finished", "finished"], 1)
 
 
 async def test_a_program_that_is_changed_while_its_sandbox_is_made_does_not_run(
-    workshop: Workshop, files, script, approver, monkeypatch
+    harness: WorkerHarness, files, script, approver, monkeypatch
 ):
     """As another command of the session could that runs in the background."""
-    run_pk, question = await asked(workshop, wish(command=script))
+    run_pk, question = await asked(harness, exec_prompt(command=script))
     begin = commands.record_start
 
     def changed_behind_the_walls(*args, **more):
@@ -238,54 +251,54 @@ async def test_a_program_that_is_changed_while_its_sandbox_is_made_does_not_run(
 
     monkeypatch.setattr(commands, "record_start", changed_behind_the_walls)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert (times_run(files), Command.objects.get().reason) == (0, "it was not started")
     assert last_result(run) == "exec_denied: a program it would start has changed since this was allowed. It did not run."
 
 
-async def test_rules_that_refuse_commands_by_now_count_more_than_an_answer(workshop: Workshop, files, script, approver):
-    run_pk, question = await asked(workshop, wish(command=script))
-    await workshop.close()
+async def test_rules_that_refuse_commands_by_now_count_more_than_an_answer(harness: WorkerHarness, files, script, approver):
+    run_pk, question = await asked(harness, exec_prompt(command=script))
+    await harness.close()
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    rule(security="deny")
-    workshop.open()
-    run = await workshop.ended(run_pk)
+    set_exec_rule(security="deny")
+    harness.open()
+    run = await harness.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status) == (0, "void")
     assert last_result(run).startswith("exec_denied: commands are refused: the exec rule of installation says so")
 
 
-async def test_the_second_of_two_commands_waits_while_the_first_is_done(workshop: Workshop, files, script, approver):
+async def test_the_second_of_two_commands_waits_while_the_first_is_done(harness: WorkerHarness, files, script, approver):
     Grant.objects.create(scope="installation", entries=[{"pattern": "/usr/bin/touch"}], created_at=clock.now(), owner=approver)
-    both = wish_at_once({"command": "touch first"}, {"command": script})
-    run_pk, question = await asked(workshop, both)
+    both = parallel_exec_prompt({"command": "touch first"}, {"command": script})
+    run_pk, question = await asked(harness, both)
     assert [call.status for call in calls_of(run_pk)] == ["finished", "waiting"]
     assert ((files / "first").exists(), times_run(files)) == (True, 0)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert [call.status for call in calls_of(run)] == ["finished", "finished"]
     assert (times_run(files), Command.objects.filter(run=run).count()) == (1, 2)
 
 
-async def test_what_stands_behind_a_command_that_waits_waits_too(workshop: Workshop, files, script, approver):
+async def test_what_stands_behind_a_command_that_waits_waits_too(harness: WorkerHarness, files, script, approver):
     Grant.objects.create(scope="installation", entries=[{"pattern": "/usr/bin/touch"}], created_at=clock.now(), owner=approver)
-    both = wish_at_once({"command": script}, {"command": "touch second"})
-    run_pk, question = await asked(workshop, both)
+    both = parallel_exec_prompt({"command": script}, {"command": "touch second"})
+    run_pk, question = await asked(harness, both)
     assert not (files / "second").exists()
     approval_requests.resolve_approval(question.pk, by=approver, decision="deny")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert [call.status for call in calls_of(run)] == ["refused", "finished"]
     assert ((files / "second").exists(), times_run(files)) == (True, 0)
 
 
-async def test_what_is_typed_into_a_shell_is_asked_about_like_a_command(workshop: Workshop, files, approver, eventually):
+async def test_what_is_typed_into_a_shell_is_asked_about_like_a_command(harness: WorkerHarness, files, approver, eventually):
     """Otherwise one harmless question, `bash`, would open everything."""
     (files / "x").mkdir()
-    run_pk, question = await asked(workshop, wish(command="bash", background=True))
+    run_pk, question = await asked(harness, exec_prompt(command="bash", background=True))
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    await workshop.ended(run_pk)
-    name = command_of(run_pk).name
-    run_pk, question = await asked(workshop, wish(tool="process", action="submit", name=name, data="rm -rf x"))
+    await harness.ended(run_pk)
+    name = get_command(run_pk).name
+    run_pk, question = await asked(harness, exec_prompt(tool="process", action="submit", name=name, data="rm -rf x"))
     assert (question.tool, question.plan["line"], question.plan["input_to"]) == (
         "process",
         "rm -rf x\n",
@@ -295,10 +308,10 @@ async def test_what_is_typed_into_a_shell_is_asked_about_like_a_command(workshop
     assert f"typed into `{name}`, which runs `bash`" in question.shown["reasons"][0]["words"]
     assert (files / "x").exists()
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    await workshop.ended(run_pk)
+    await harness.ended(run_pk)
     await eventually(lambda: not (files / "x").exists())
     (files / "x").mkdir()
-    run_pk, question = await asked(workshop, wish(tool="process", action="submit", name=name, data="rm -rf x"))
+    run_pk, question = await asked(harness, exec_prompt(tool="process", action="submit", name=name, data="rm -rf x"))
     assert question.status == "pending"  # the same again is another question
 
 
@@ -306,12 +319,12 @@ def command_of_name(name: str) -> Command:
     return Command.objects.get(name=name)
 
 
-async def test_looking_and_killing_need_no_question(workshop: Workshop, approver, eventually):
-    run_pk, question = await asked(workshop, wish(command="bash", background=True, pty=True))
+async def test_looking_and_killing_need_no_question(harness: WorkerHarness, approver, eventually):
+    run_pk, question = await asked(harness, exec_prompt(command="bash", background=True, pty=True))
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
-    await workshop.ended(run_pk)
-    await eventually(lambda: command_of(run_pk).output_end)  # its prompt: before it, Ctrl-C would end it
-    name = command_of(run_pk).name
+    await harness.ended(run_pk)
+    await eventually(lambda: get_command(run_pk).output_end)  # its prompt: before it, Ctrl-C would end it
+    name = get_command(run_pk).name
     free = (
         {"action": "list"},
         {"action": "poll"},
@@ -319,20 +332,20 @@ async def test_looking_and_killing_need_no_question(workshop: Workshop, approver
         {"action": "send-keys", "keys": ["ctrl-c"]},
         {"action": "kill"},
     )
-    run = await workshop.answer(wish(*({"tool": "process", "name": name, **each} for each in free)))
+    run = await harness.answer(exec_prompt(*({"tool": "process", "name": name, **each} for each in free)))
     assert [call.status for call in calls_of(run)] == ["finished"] * 5
     assert Approval.objects.count() == 1
 
 
-async def test_where_nobody_may_be_asked_nothing_is_typed(workshop: Workshop, approver):
-    run_everything()
-    run = await workshop.answer(wish(command="cat", background=True))
-    rule(security="allowlist", ask="off")
-    run = await workshop.answer(wish(tool="process", action="write", name=command_of(run).name, data="x"))
+async def test_where_nobody_may_be_asked_nothing_is_typed(harness: WorkerHarness, approver):
+    allow_all_commands()
+    run = await harness.answer(exec_prompt(command="cat", background=True))
+    set_exec_rule(security="allowlist", ask="off")
+    run = await harness.answer(exec_prompt(tool="process", action="write", name=get_command(run).name, data="x"))
     assert (calls_of(run)[0].status, calls_of(run)[0].refused_by) == ("refused", "exec")
 
 
-async def test_the_rule_of_a_place_that_asks_nobody_is_no_answer(workshop: Workshop, files, script):
+async def test_the_rule_of_a_place_that_asks_nobody_is_no_answer(harness: WorkerHarness, files, script):
     ExecRule.objects.update(ask="off")
-    run = await workshop.answer(wish(command=script))
+    run = await harness.answer(exec_prompt(command=script))
     assert (calls_of(run)[0].status, times_run(files)) == ("refused", 0)

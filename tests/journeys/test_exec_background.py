@@ -4,8 +4,8 @@ import pytest
 
 from clawsite.infra import bus
 from sessions_app.sessions import service as session_service
-from tests.command_runs import command_of, left_of, long_sleep, run_everything, wish
-from tests.workshop import Workshop, calls_of, said_in
+from tests.harness.commands import allow_all_commands, exec_prompt, find_processes, get_command, unique_sleep
+from tests.harness.worker import WorkerHarness, calls_of, transcript_of
 from tools_app.exec.processes import commands
 from tools_app.exec.processes.output import MAX_PENDING_CHARACTERS
 from tools_app.models import Command
@@ -13,181 +13,180 @@ from tools_app.models import Command
 
 @pytest.fixture(autouse=True)
 def everything_runs(database):
-    run_everything()
+    allow_all_commands()
 
 
-async def told(shop: Workshop, prompt: str, **options) -> str:
+async def told(harness: WorkerHarness, prompt: str, **options) -> str:
     """What the model was told of the last call of a run."""
-    run = await shop.answer(prompt, **options)
+    run = await harness.answer(prompt, **options)
     assert run.status == "completed", run.error
-    return [text for role, text in said_in(run) if role == "toolResult"][-1]
+    return [text for role, text in transcript_of(run) if role == "toolResult"][-1]
 
 
-async def begun(shop: Workshop, command: str, **more) -> Command:
-    run = await shop.answer(wish(command=command, background=True, **more))
-    assert said_in(run)[2][1].startswith("[it runs in the background as `cmd-"), said_in(run)[2][1]
-    return command_of(run)
+async def begun(harness: WorkerHarness, command: str, **more) -> Command:
+    run = await harness.answer(exec_prompt(command=command, background=True, **more))
+    assert transcript_of(run)[2][1].startswith("[it runs in the background as `cmd-"), transcript_of(run)[2][1]
+    return get_command(run)
 
 
-async def process(shop: Workshop, action: str, name: str = "", **more) -> str:
-    return await told(shop, wish(tool="process", action=action, name=name, **more))
+async def process(harness: WorkerHarness, action: str, name: str = "", **more) -> str:
+    return await told(harness, exec_prompt(tool="process", action=action, name=name, **more))
 
 
-async def test_it_outlives_its_run_and_a_later_one_follows_it(workshop: Workshop, eventually):
-    row = await begun(workshop, "echo one; read -r line; echo got $line; exit 4")
-    listed = await process(workshop, "list")
+async def test_it_outlives_its_run_and_a_later_one_follows_it(harness: WorkerHarness, eventually):
+    row = await begun(harness, "echo one; read -r line; echo got $line; exit 4")
+    listed = await process(harness, "list")
     assert listed.startswith(f"{row.name}: running for ")
     assert listed.endswith(": echo one; read -r line; echo got $line; exit 4")
-    assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("one\n[running for ")
-    assert (await process(workshop, "poll", row.name)).startswith("(no new output)\n[running for ")
-    assert "received the input" in await process(workshop, "submit", row.name, data="this")
-    assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("got this\n[")
+    assert (await process(harness, "poll", row.name, timeout=5000)).startswith("one\n[running for ")
+    assert (await process(harness, "poll", row.name)).startswith("(no new output)\n[running for ")
+    assert "received the input" in await process(harness, "submit", row.name, data="this")
+    assert (await process(harness, "poll", row.name, timeout=5000)).startswith("got this\n[")
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "exited")
-    assert await process(workshop, "poll", row.name) == "(no new output)\n[exit code 4]"
-    assert await process(workshop, "log", row.name) == "one\ngot this\n[lines 0 to 1 of 2; exit code 4]"
-    assert await process(workshop, "log", row.name, offset=1, limit=1) == "got this\n[lines 1 to 1 of 2; exit code 4]"
-    assert "is no longer running: exit code 4" in await process(workshop, "write", row.name, data="x")
-    assert "was cleared" in await process(workshop, "clear", row.name)
-    assert await process(workshop, "list") == "no commands are running in the background"
+    assert await process(harness, "poll", row.name) == "(no new output)\n[exit code 4]"
+    assert await process(harness, "log", row.name) == "one\ngot this\n[lines 0 to 1 of 2; exit code 4]"
+    assert await process(harness, "log", row.name, offset=1, limit=1) == "got this\n[lines 1 to 1 of 2; exit code 4]"
+    assert "is no longer running: exit code 4" in await process(harness, "write", row.name, data="x")
+    assert "was cleared" in await process(harness, "clear", row.name)
+    assert await process(harness, "list") == "no commands are running in the background"
 
 
-async def test_the_model_is_told_once_that_it_has_ended(workshop: Workshop, eventually):
-    row = await begun(workshop, "exit 4")
+async def test_the_model_is_told_once_that_it_has_ended(harness: WorkerHarness, eventually):
+    row = await begun(harness, "exit 4")
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "exited")
     for prompt in ("[[text=first]]", "[[text=second]]"):
-        await workshop.answer(prompt)
-        asked = [message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] == "user"]
+        await harness.answer(prompt)
+        asked = [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "user"]
         (notice,) = [text for text in asked if "Background command" in text]
         assert notice.startswith(f"[Background command {row.name} ended with exit code 4, after ")
         assert asked.index(notice) == 1  # behind the message that had it started, before those that came later
 
 
-async def test_what_takes_longer_than_it_is_waited_for_goes_on_by_itself(workshop: Workshop, eventually):
-    run = await workshop.answer(wish(command="echo one; read -r line; echo two", yield_ms=300))
-    assert said_in(run)[2][1].startswith("one\n[it runs in the background as `cmd-1`")
+async def test_what_takes_longer_than_it_is_waited_for_goes_on_by_itself(harness: WorkerHarness, eventually):
+    run = await harness.answer(exec_prompt(command="echo one; read -r line; echo two", yield_ms=300))
+    assert transcript_of(run)[2][1].startswith("one\n[it runs in the background as `cmd-1`")
     assert calls_of(run)[0].result["details"]["status"] == "running"
-    assert "received the input" in await process(workshop, "close", "cmd-1")
-    await eventually(lambda: command_of(run).status == "exited")
-    assert await process(workshop, "poll", "cmd-1") == "two\n[exit code 0]"
+    assert "received the input" in await process(harness, "close", "cmd-1")
+    await eventually(lambda: get_command(run).status == "exited")
+    assert await process(harness, "poll", "cmd-1") == "two\n[exit code 0]"
 
 
-async def test_another_worker_follows_it_writes_to_it_and_ends_it(workshop: Workshop):
-    row = await begun(workshop, "while read -r line; do echo got $line; done")
-    (first,) = workshop._workers
+async def test_another_worker_follows_it_writes_to_it_and_ends_it(harness: WorkerHarness):
+    row = await begun(harness, "while read -r line; do echo got $line; done")
+    (first,) = harness._workers
     first._concurrency = 0  # it keeps the command and takes nothing new
-    workshop.open()
-    assert "received the input" in await process(workshop, "write", row.name, data="one\ntwo\n")
-    assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("got one\n")
-    assert (await process(workshop, "kill", row.name)) == f"`{row.name}`: killed: the agent ended it"
+    harness.open()
+    assert "received the input" in await process(harness, "write", row.name, data="one\ntwo\n")
+    assert (await process(harness, "poll", row.name, timeout=5000)).startswith("got one\n")
+    assert (await process(harness, "kill", row.name)) == f"`{row.name}`: killed: the agent ended it"
     assert row.worker == first.id
 
 
-async def test_hints_may_be_lost(workshop: Workshop, monkeypatch):
-    row = await begun(workshop, "read -r line; echo got $line")
+async def test_hints_may_be_lost(harness: WorkerHarness, monkeypatch):
+    row = await begun(harness, "read -r line; echo got $line")
     monkeypatch.setattr(bus, "publish", lambda message: None)
-    assert "received the input" in await process(workshop, "submit", row.name, data="this")
-    assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("got this\n")
+    assert "received the input" in await process(harness, "submit", row.name, data="this")
+    assert (await process(harness, "poll", row.name, timeout=5000)).startswith("got this\n")
 
 
-async def test_keys_of_a_terminal(workshop: Workshop):
+async def test_keys_of_a_terminal(harness: WorkerHarness):
     row = await begun(
-        workshop, "stty -echo; echo ready; read -rsn3 key; printf 'key %q\\n' \"$key\"; read -r word; echo word $word", pty=True
+        harness, "stty -echo; echo ready; read -rsn3 key; printf 'key %q\\n' \"$key\"; read -r word; echo word $word", pty=True
     )
-    assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("ready")
-    assert "received the input" in await process(workshop, "send-keys", row.name, keys=["up"])
-    assert "key $'\\E[A'" in await process(workshop, "poll", row.name, timeout=5000)
-    assert "received the input" in await process(workshop, "submit", row.name, data="hello")
-    assert "word hello" in await process(workshop, "poll", row.name, timeout=5000)
-    assert "unknown key: bogus" in await process(
-        workshop, "send-keys", (await begun(workshop, "cat", pty=True)).name, keys=["bogus"]
-    )
+    assert (await process(harness, "poll", row.name, timeout=5000)).startswith("ready")
+    assert "received the input" in await process(harness, "send-keys", row.name, keys=["up"])
+    assert "key $'\\E[A'" in await process(harness, "poll", row.name, timeout=5000)
+    assert "received the input" in await process(harness, "submit", row.name, data="hello")
+    assert "word hello" in await process(harness, "poll", row.name, timeout=5000)
+    assert "unknown key: bogus" in await process(harness, "send-keys", (await begun(harness, "cat", pty=True)).name, keys=["bogus"])
 
 
-async def test_ctrl_c_interrupts_what_runs_on_a_terminal(workshop: Workshop, eventually):
-    mark = long_sleep()
-    row = await begun(workshop, f"sleep {mark}", pty=True)
-    await eventually(lambda: left_of(mark))
-    await process(workshop, "send-keys", row.name, keys=["ctrl-c"])
+async def test_ctrl_c_interrupts_what_runs_on_a_terminal(harness: WorkerHarness, eventually):
+    mark = unique_sleep()
+    row = await begun(harness, f"sleep {mark}", pty=True)
+    await eventually(lambda: find_processes(mark))
+    await process(harness, "send-keys", row.name, keys=["ctrl-c"])
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "exited")
-    assert left_of(mark) == []
+    assert find_processes(mark) == []
 
 
-async def test_keys_need_a_terminal(workshop: Workshop):
-    row = await begun(workshop, "cat")
-    assert "has no terminal" in await process(workshop, "send-keys", row.name, keys=["enter"])
+async def test_keys_need_a_terminal(harness: WorkerHarness):
+    row = await begun(harness, "cat")
+    assert "has no terminal" in await process(harness, "send-keys", row.name, keys=["enter"])
 
 
-async def test_a_text_that_nobody_reads_does_not_keep_a_command_from_being_killed(workshop: Workshop):
-    mark = long_sleep()
-    row = await begun(workshop, f"sleep {mark}")
+async def test_a_text_that_nobody_reads_does_not_keep_a_command_from_being_killed(harness: WorkerHarness):
+    mark = unique_sleep()
+    row = await begun(harness, f"sleep {mark}")
     for _ in range(5):  # a pipe holds 64 KB
         commands.send_input(row, commands.InputKind.WRITE, "x" * 16 * 1024)
-    assert await process(workshop, "kill", row.name) == f"`{row.name}`: killed: the agent ended it"
-    assert left_of(mark) == []
+    assert await process(harness, "kill", row.name) == f"`{row.name}`: killed: the agent ended it"
+    assert find_processes(mark) == []
 
 
-async def test_much_output_is_bounded_and_what_was_dropped_is_said(workshop: Workshop, monkeypatch, eventually):
+async def test_much_output_is_bounded_and_what_was_dropped_is_said(harness: WorkerHarness, monkeypatch, eventually):
     monkeypatch.setattr(commands, "MAX_STORED_CHARACTERS", 20_000)
-    row = await begun(workshop, "seq 1 60000; sleep 0.5; seq 1 60000; echo the end")
+    row = await begun(harness, "seq 1 60000; sleep 0.5; seq 1 60000; echo the end")
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "exited")
     kept = sum(len(piece.text) for piece in row.output.all())
     assert 20_000 <= kept <= 20_000 + 2 * MAX_PENDING_CHARACTERS
-    said = await process(workshop, "poll", row.name)
+    said = await process(harness, "poll", row.name)
     assert said.endswith("the end\n[exit code 0]")
     assert "characters dropped" in said
 
 
-async def test_there_may_be_only_so_many(workshop: Workshop, monkeypatch):
+async def test_there_may_be_only_so_many(harness: WorkerHarness, monkeypatch):
     monkeypatch.setattr(commands, "MAX_IN_BACKGROUND", 1)
-    row = await begun(workshop, "cat")
-    said = await told(workshop, wish(command="cat", background=True))
+    row = await begun(harness, "cat")
+    said = await told(harness, exec_prompt(command="cat", background=True))
     assert said.startswith("1 background commands are already running in this session")
     assert Command.objects.count() == 1
-    waited = await told(workshop, wish(command="sleep 0.5; echo here", yield_ms=10))
+    waited = await told(harness, exec_prompt(command="sleep 0.5; echo here", yield_ms=10))
     assert waited.startswith("here\n[exit code 0")
-    await process(workshop, "kill", row.name)
-    await begun(workshop, "cat")
+    await process(harness, "kill", row.name)
+    await begun(harness, "cat")
 
 
-async def test_another_session_knows_nothing_of_it(workshop: Workshop, session_of):
-    row = await begun(workshop, "cat")
-    elsewhere = session_of(workshop.user)
+async def test_another_session_knows_nothing_of_it(harness: WorkerHarness, make_session):
+    row = await begun(harness, "cat")
+    elsewhere = make_session(harness.user)
     assert (
-        await told(workshop, wish(tool="process", action="list"), session=elsewhere) == "no commands are running in the background"
+        await told(harness, exec_prompt(tool="process", action="list"), session=elsewhere)
+        == "no commands are running in the background"
     )
-    said = await told(workshop, wish(tool="process", action="kill", name=row.name), session=elsewhere)
+    said = await told(harness, exec_prompt(tool="process", action="kill", name=row.name), session=elsewhere)
     assert "there is no background command" in said
 
 
 @pytest.mark.parametrize("how", ["reset", "deleted"])
-async def test_it_ends_with_its_session(workshop: Workshop, session_of, eventually, how):
-    mark = long_sleep()
-    row = await begun(workshop, f"setsid sleep {mark} & sleep {mark}")
-    await eventually(lambda: len(left_of(mark)) >= 2)
-    (session_service.reset_session if how == "reset" else session_service.delete_session)(workshop.user, workshop.session)
+async def test_it_ends_with_its_session(harness: WorkerHarness, make_session, eventually, how):
+    mark = unique_sleep()
+    row = await begun(harness, f"setsid sleep {mark} & sleep {mark}")
+    await eventually(lambda: len(find_processes(mark)) >= 2)
+    (session_service.reset_session if how == "reset" else session_service.delete_session)(harness.user, harness.session)
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "killed")
-    assert (Command.objects.get(pk=row.pk).reason, left_of(mark)) == (f"the session was {how}", [])
+    assert (Command.objects.get(pk=row.pk).reason, find_processes(mark)) == (f"the session was {how}", [])
     if how == "reset":
-        assert await process(workshop, "list") == "no commands are running in the background"
+        assert await process(harness, "list") == "no commands are running in the background"
 
 
-async def test_it_ends_when_its_owner_is_switched_off(workshop: Workshop, eventually):
-    row = await begun(workshop, "cat")
-    type(workshop.user).objects.filter(pk=workshop.user.pk).update(is_active=False)
+async def test_it_ends_when_its_owner_is_switched_off(harness: WorkerHarness, eventually):
+    row = await begun(harness, "cat")
+    type(harness.user).objects.filter(pk=harness.user.pk).update(is_active=False)
     await eventually(lambda: Command.objects.get(pk=row.pk).reason == "the account was switched off")
 
 
-async def test_a_worker_that_is_stopped_takes_it_along_and_says_so(workshop: Workshop, eventually):
-    mark = long_sleep()
-    row = await begun(workshop, f"echo one; sleep {mark}")
-    await eventually(lambda: left_of(mark))
-    await workshop.close()
-    assert left_of(mark) == []
-    workshop.open()
-    assert await process(workshop, "poll", row.name) == "one\n[killed: the worker that had it was stopped]"
+async def test_a_worker_that_is_stopped_takes_it_along_and_says_so(harness: WorkerHarness, eventually):
+    mark = unique_sleep()
+    row = await begun(harness, f"echo one; sleep {mark}")
+    await eventually(lambda: find_processes(mark))
+    await harness.close()
+    assert find_processes(mark) == []
+    harness.open()
+    assert await process(harness, "poll", row.name) == "one\n[killed: the worker that had it was stopped]"
 
 
-async def test_it_is_killed_when_its_time_is_over(workshop: Workshop, eventually):
-    row = await begun(workshop, "cat", timeout=1)
+async def test_it_is_killed_when_its_time_is_over(harness: WorkerHarness, eventually):
+    row = await begun(harness, "cat", timeout=1)
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "timed_out")
-    assert await process(workshop, "poll", row.name) == "(no new output)\n[timed out: it took longer than it may]"
+    assert await process(harness, "poll", row.name) == "(no new output)\n[timed out: it took longer than it may]"

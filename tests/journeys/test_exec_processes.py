@@ -6,8 +6,8 @@ import pytest
 
 from sessions_app.models import Run, Worker
 from sessions_app.runs import lifecycle
-from tests.command_runs import ask_first, command_of, left_of, long_sleep, run_everything, wish
-from tests.workshop import calls_of, events_of, said_in
+from tests.harness.commands import allow_all_commands, exec_prompt, find_processes, get_command, require_approval, unique_sleep
+from tests.harness.worker import calls_of, events_of, transcript_of
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, Command
 
@@ -19,8 +19,8 @@ INTERRUPTED = "interrupted: the worker died while this call was running, so its 
 
 
 @pytest.fixture
-def send(user, session_of):
-    session = session_of(user)
+def send(user, make_session):
+    session = make_session(user)
 
     def accept(prompt: str, key: str = "k1") -> int:
         return lifecycle.accept_run(user=user, session=session, run_id=key, prompt=prompt).pk
@@ -46,49 +46,49 @@ def workspace(running, user) -> Path:
 
 
 async def test_a_killed_worker_leaves_nothing_and_its_command_is_never_repeated(stack, user, send, ended, eventually):
-    run_everything()
-    running, mark = stack(workers=2, env=PATIENT), long_sleep()
-    run_pk = send(wish(command=f"echo begun >> log.txt; setsid sleep {mark} & sleep {mark}"))
-    await eventually(lambda: len(left_of(mark)) >= 2)
+    allow_all_commands()
+    running, mark = stack(workers=2, env=PATIENT), unique_sleep()
+    run_pk = send(exec_prompt(command=f"echo begun >> log.txt; setsid sleep {mark} & sleep {mark}"))
+    await eventually(lambda: len(find_processes(mark)) >= 2)
     holder(running, Run.objects.get(pk=run_pk).worker).kill()
-    await eventually(lambda: left_of(mark) == [], seconds=5)
+    await eventually(lambda: find_processes(mark) == [], seconds=5)
     run = await ended(run_pk)
     (call,) = calls_of(run)
     assert (run.status, run.rescues, call.status) == ("completed", 1, "interrupted")
-    assert said_in(run)[2][1].startswith(INTERRUPTED)
-    assert said_in(run)[-1] == ("assistant", "done")
+    assert transcript_of(run)[2][1].startswith(INTERRUPTED)
+    assert transcript_of(run)[-1] == ("assistant", "done")
     assert (workspace(running, user) / "log.txt").read_text() == "begun\n"
-    command = command_of(run)
+    command = get_command(run)
     assert (command.status, command.reason) == ("lost", "the worker that had it is gone, and with it the process")
 
 
 async def test_a_background_command_of_a_killed_worker_is_lost_and_says_so(stack, send, ended, eventually):
-    run_everything()
-    running, mark = stack(workers=2, env=PATIENT), long_sleep()
-    run = await ended(send(wish(command=f"echo begun; sleep {mark}", background=True)))
-    await eventually(lambda: left_of(mark))
-    command = command_of(run)
+    allow_all_commands()
+    running, mark = stack(workers=2, env=PATIENT), unique_sleep()
+    run = await ended(send(exec_prompt(command=f"echo begun; sleep {mark}", background=True)))
+    await eventually(lambda: find_processes(mark))
+    command = get_command(run)
     await eventually(lambda: Command.objects.get(pk=command.pk).output_end)
     holder(running, command.worker).kill()
     await eventually(lambda: Command.objects.get(pk=command.pk).status == "lost")
-    assert left_of(mark) == []
-    later = await ended(send(wish(tool="process", action="poll", name=command.name), "k2"))
-    assert said_in(later)[2][1] == "begun\n[lost: the worker that had it is gone, and with it the process]"
+    assert find_processes(mark) == []
+    later = await ended(send(exec_prompt(tool="process", action="poll", name=command.name), "k2"))
+    assert transcript_of(later)[2][1] == "begun\n[lost: the worker that had it is gone, and with it the process]"
 
 
 @pytest.mark.parametrize("background", [False, True], ids=["in the foreground", "in the background"])
 async def test_the_commands_of_a_frozen_worker_are_killed_by_its_successor(stack, user, send, ended, eventually, background):
-    run_everything()
-    running, mark = stack(workers=2, env={"CLAWSITE_LEASE_SECONDS": "2"}), long_sleep()
-    run_pk = send(wish(command=f"echo begun >> log.txt; setsid sleep {mark} & sleep {mark}", background=background))
-    await eventually(lambda: len(left_of(mark)) >= 2)
-    command = command_of(run_pk)
+    allow_all_commands()
+    running, mark = stack(workers=2, env={"CLAWSITE_LEASE_SECONDS": "2"}), unique_sleep()
+    run_pk = send(exec_prompt(command=f"echo begun >> log.txt; setsid sleep {mark} & sleep {mark}", background=background))
+    await eventually(lambda: len(find_processes(mark)) >= 2)
+    command = get_command(run_pk)
     if background:
         await ended(run_pk)
     frozen = holder(running, command.worker)
     running.freeze(frozen)
     await eventually(lambda: Command.objects.get(pk=command.pk).status == "lost", seconds=40)
-    assert left_of(mark) == []
+    assert find_processes(mark) == []
     run = await ended(run_pk)
     if not background:
         assert (calls_of(run)[0].status, run.status) == ("interrupted", "completed")
@@ -101,23 +101,23 @@ async def test_the_commands_of_a_frozen_worker_are_killed_by_its_successor(stack
 
 
 async def test_a_worker_that_is_asked_to_end_kills_its_commands(stack, send, eventually):
-    run_everything()
-    running, mark = stack(env=PATIENT), long_sleep()
-    run_pk = send(wish(command=f"sleep {mark}"))
-    await eventually(lambda: left_of(mark))
+    allow_all_commands()
+    running, mark = stack(env=PATIENT), unique_sleep()
+    run_pk = send(exec_prompt(command=f"sleep {mark}"))
+    await eventually(lambda: find_processes(mark))
     assert running.workers[0].stop() == 0
-    assert left_of(mark) == []
-    assert command_of(run_pk).status == "killed"
+    assert find_processes(mark) == []
+    assert get_command(run_pk).status == "killed"
 
 
-async def test_every_process_starts_anew_between_the_question_and_the_answer(stack, user, person, send, ended, eventually):
-    ask_first()
+async def test_every_process_starts_anew_between_the_question_and_the_answer(stack, user, make_user, send, ended, eventually):
+    require_approval()
     running = stack(env=PATIENT)
     home = workspace(running, user)
     home.mkdir(parents=True)
     (home / "tool.sh").write_text("#!/bin/bash\necho ran >> log.txt\n")
     (home / "tool.sh").chmod(0o755)
-    run_pk = send(wish(command="./tool.sh"))
+    run_pk = send(exec_prompt(command="./tool.sh"))
     question = await eventually(lambda: Approval.objects.filter(run=run_pk, status="pending").first())
     await eventually(lambda: Run.objects.get(pk=run_pk).status == "waiting")
     before = (question.pk, question.plan_hash, question.expires_at)
@@ -126,7 +126,7 @@ async def test_every_process_starts_anew_between_the_question_and_the_answer(sta
     question.refresh_from_db()
     assert (question.pk, question.plan_hash, question.expires_at) == before
     assert question.status == "pending"
-    approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="allow-once")
     run = await ended(run_pk)
     question.refresh_from_db()
     assert (run.status, run.rescues, question.status) == ("completed", 0, "used")

@@ -9,21 +9,21 @@ from agents.worker import Worker
 from clawsite.infra import bus, db
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle, queue
-from tests.napping import napping
-from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
+from tests.harness.plugins import sleep_plugin
+from tests.harness.worker import WorkerHarness, calls_of, events_of, phases_of, token_text, transcript_of, view_of
 
 pytestmark = pytest.mark.dialect
 
 
 @pytest.fixture
-def operator(person):
-    return person("Operator", name="olga")
+def operator(make_user):
+    return make_user("Operator", name="olga")
 
 
 @pytest.fixture
-def naps(database, tmp_path):
-    with napping(tmp_path) as naps:
-        yield naps
+def sleeps(database, tmp_path):
+    with sleep_plugin(tmp_path) as sleeps:
+        yield sleeps
 
 
 async def stop(operator, scope: str = "all", subject: str = "", reason: str = "it deletes files"):
@@ -40,101 +40,101 @@ def stopped(run_pk: int) -> bool:
 
 @pytest.mark.parametrize("hint", [True, False], ids=["told", "found by the poll"])
 async def test_an_answer_that_is_being_written_is_dropped_and_asked_for_anew(
-    workshop: Workshop, operator, eventually, monkeypatch, hint
+    harness: WorkerHarness, operator, eventually, monkeypatch, hint
 ):
-    run_pk = workshop.send("[[tokens=20 hang_after=5 times=1 tag=drop]]")
-    await eventually(lambda: view_of(run_pk).open_text == words(5))
+    run_pk = harness.send("[[tokens=20 hang_after=5 times=1 tag=drop]]")
+    await eventually(lambda: view_of(run_pk).open_text == token_text(5))
     with monkeypatch.context() as quiet:
         if not hint:
             quiet.setattr(bus, "publish", lambda message: None)
         await stop(operator)
         await eventually(lambda: stopped(run_pk))
-    await workshop.model.record(lambda record: record["tag"] == "drop" and record.get("client_left"))
+    await harness.model.record(lambda record: record["tag"] == "drop" and record.get("client_left"))
     assert (view_of(run_pk).status, view_of(run_pk).open_text) == ("waiting", "")
-    assert said_in(run_pk) == [("user", "[[tokens=20 hang_after=5 times=1 tag=drop]]")]
-    await eventually(lambda: not workshop.busy)
+    assert transcript_of(run_pk) == [("user", "[[tokens=20 hang_after=5 times=1 tag=drop]]")]
+    await eventually(lambda: not harness.busy)
     await resume(operator)
-    run = await workshop.ended(run_pk)
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(20)))
+    run = await harness.ended(run_pk)
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(20)))
     assert phases_of(run) == ["accepted", "start", "waiting", "resume", "end"]
-    assert [text for _, text in view_of(run).messages] == [words(20)]
+    assert [text for _, text in view_of(run).messages] == [token_text(20)]
 
 
-async def test_a_tool_in_flight_is_killed_told_of_and_not_begun_again(workshop: Workshop, operator, naps, eventually):
-    run_pk = workshop.send(f"{naps.wish} [[text=done]]")
-    await eventually(lambda: naps.alive)
+async def test_a_tool_in_flight_is_killed_told_of_and_not_begun_again(harness: WorkerHarness, operator, sleeps, eventually):
+    run_pk = harness.send(f"{sleeps.prompt} [[text=done]]")
+    await eventually(lambda: sleeps.alive)
     await stop(operator)
     await eventually(lambda: stopped(run_pk))
-    assert naps.alive == []
+    assert sleeps.alive == []
     (call,) = calls_of(run_pk)
     assert (call.status, call.result["details"]) == ("failed", {"code": "stopped"})
     told = "stopped by olga: it deletes files; what it did until then is not undone"
-    assert said_in(run_pk)[-1] == ("toolResult", told)
+    assert transcript_of(run_pk)[-1] == ("toolResult", told)
     await resume(operator)
-    run = await workshop.ended(run_pk)
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
-    assert len(naps.started) == 1
+    run = await harness.ended(run_pk)
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
+    assert len(sleeps.started) == 1
     assert len(calls_of(run)) == 1
 
 
-async def test_calls_that_did_not_begin_begin_after_the_resume(workshop: Workshop, operator, naps, eventually):
+async def test_calls_that_did_not_begin_begin_after_the_resume(harness: WorkerHarness, operator, sleeps, eventually):
     """Two calls of one turn: the first is in flight, the second was allowed and waits for it."""
     second = '[[tool=write args={"path":"second.txt","content":"x"} parallel=1]]'
-    run_pk = workshop.send(f"{naps.wish} {second} [[text=done]]")
-    await eventually(lambda: naps.alive)
+    run_pk = harness.send(f"{sleeps.prompt} {second} [[text=done]]")
+    await eventually(lambda: sleeps.alive)
     await stop(operator)
     await eventually(lambda: stopped(run_pk))
     assert [call.status for call in calls_of(run_pk)] == ["failed", "allowed"]
     await resume(operator)
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert [(call.name, call.status) for call in calls_of(run)] == [("nap", "failed"), ("write", "finished")]
-    assert said_in(run)[-1] == ("assistant", "done")
+    assert transcript_of(run)[-1] == ("assistant", "done")
 
 
-async def test_messages_are_accepted_and_wait(workshop: Workshop, operator):
+async def test_messages_are_accepted_and_wait(harness: WorkerHarness, operator):
     await stop(operator)
-    run_pk = workshop.send("[[text=hello]]")
+    run_pk = harness.send("[[text=hello]]")
     await asyncio.sleep(0.5)  # five polls
     assert Run.objects.get(pk=run_pk).status == "accepted"
     await resume(operator)
-    assert (await workshop.ended(run_pk)).status == "completed"
+    assert (await harness.ended(run_pk)).status == "completed"
 
 
-async def test_who_waits_for_an_approval_stays_so_and_an_answer_meanwhile_stands(workshop: Workshop, operator, eventually):
-    await workshop.close()
-    run_pk = workshop.send("[[text=hello]]")
+async def test_who_waits_for_an_approval_stays_so_and_an_answer_meanwhile_stands(harness: WorkerHarness, operator, eventually):
+    await harness.close()
+    run_pk = harness.send("[[text=hello]]")
     (claimed,) = (await db.write(queue.claim_runs, "a worker that parks", 1, alone=True)).runs
     await db.write(queue.park_run, claimed, "approval")
-    workshop.open()
+    harness.open()
     await stop(operator)
     lifecycle.make_runs_ready([run_pk])  # what an answer does
     await asyncio.sleep(0.5)
     run = Run.objects.get(pk=run_pk)
     assert (run.status, run.reason, run.ready_at is not None) == ("waiting", "approval", True)
     await resume(operator)
-    assert (await workshop.ended(run_pk)).status == "completed"
+    assert (await harness.ended(run_pk)).status == "completed"
 
 
 @pytest.mark.parametrize("scope", ["agent", "run"])
-async def test_one_agent_or_one_run_is_stopped_and_others_go_on(workshop: Workshop, operator, session_of, eventually, scope):
+async def test_one_agent_or_one_run_is_stopped_and_others_go_on(harness: WorkerHarness, operator, make_session, eventually, scope):
     Agent.objects.create(slug="other", name="Other")
-    concerned = workshop.send("[[tokens=9 hang_after=3 times=1 tag=one]]")
-    other = session_of(workshop.user, "agent:other:main" if scope == "agent" else "")
-    await eventually(lambda: view_of(concerned).open_text == words(3))
+    concerned = harness.send("[[tokens=9 hang_after=3 times=1 tag=one]]")
+    other = make_session(harness.user, "agent:other:main" if scope == "agent" else "")
+    await eventually(lambda: view_of(concerned).open_text == token_text(3))
     await stop(operator, scope, "main" if scope == "agent" else str(concerned))
     await eventually(lambda: stopped(concerned))
-    assert (await workshop.answer("[[text=me]]", session=other)).status == "completed"
+    assert (await harness.answer("[[text=me]]", session=other)).status == "completed"
     assert stopped(concerned)
     await resume(operator, scope, "main" if scope == "agent" else str(concerned))
-    run = await workshop.ended(concerned)
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(9)))
+    run = await harness.ended(concerned)
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(9)))
 
 
 @pytest.mark.parametrize("order", [("all", "agent"), ("agent", "all")], ids=["all first", "agent first"])
-async def test_of_two_stops_both_have_to_be_lifted(workshop: Workshop, operator, eventually, order):
+async def test_of_two_stops_both_have_to_be_lifted(harness: WorkerHarness, operator, eventually, order):
     subjects = {"all": "", "agent": "main"}
-    run_pk = workshop.send("[[tokens=9 hang_after=3 times=1 tag=two]]")
-    await eventually(lambda: view_of(run_pk).open_text == words(3))
+    run_pk = harness.send("[[tokens=9 hang_after=3 times=1 tag=two]]")
+    await eventually(lambda: view_of(run_pk).open_text == token_text(3))
     for scope, subject in subjects.items():
         await stop(operator, scope, subject)
     await eventually(lambda: stopped(run_pk))
@@ -142,46 +142,46 @@ async def test_of_two_stops_both_have_to_be_lifted(workshop: Workshop, operator,
     await asyncio.sleep(0.5)
     assert stopped(run_pk)
     await resume(operator, order[1], subjects[order[1]])
-    assert (await workshop.ended(run_pk)).status == "completed"
+    assert (await harness.ended(run_pk)).status == "completed"
 
 
-async def test_a_stop_that_was_lifted_before_the_worker_parked_keeps_nothing(workshop: Workshop, operator, eventually):
+async def test_a_stop_that_was_lifted_before_the_worker_parked_keeps_nothing(harness: WorkerHarness, operator, eventually):
     """Both are committed before the worker writes what it was told by the first."""
-    run_pk = workshop.send("[[tokens=9 hang_after=3 times=1 tag=short]]")
-    await eventually(lambda: view_of(run_pk).open_text == words(3))
+    run_pk = harness.send("[[tokens=9 hang_after=3 times=1 tag=short]]")
+    await eventually(lambda: view_of(run_pk).open_text == token_text(3))
     await stop(operator)
     await resume(operator)
-    for worker in workshop._workers:
+    for worker in harness._workers:
         for runner in worker._runners.values():
             runner.stop(Run.Status.WAITING, "stopped by olga: too late")
-    run = await workshop.ended(run_pk)
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(9)))
+    run = await harness.ended(run_pk)
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(9)))
 
 
-async def test_an_abort_of_what_is_being_stopped_counts_for_more(workshop: Workshop, operator, eventually):
-    run_pk = workshop.send("[[tokens=9 hang_after=3 tag=both]]")
-    await eventually(lambda: view_of(run_pk).open_text == words(3))
-    (runner,) = [runner for worker in workshop._workers for runner in worker._runners.values()]
+async def test_an_abort_of_what_is_being_stopped_counts_for_more(harness: WorkerHarness, operator, eventually):
+    run_pk = harness.send("[[tokens=9 hang_after=3 tag=both]]")
+    await eventually(lambda: view_of(run_pk).open_text == token_text(3))
+    (runner,) = [runner for worker in harness._workers for runner in worker._runners.values()]
     await db.write(Run.objects.filter(pk=run_pk).update, abort_requested_at=1.0, abort_reason="rpc")
     runner.stop(Run.Status.WAITING, "stopped by olga: both at once")
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert (run.status, run.reason) == ("aborted", "rpc")
 
 
-async def test_a_stopped_run_can_be_aborted_and_its_stop_is_over_with_it(workshop: Workshop, operator, eventually):
-    run_pk = workshop.send("[[tokens=9 hang_after=3 tag=end]]")
-    await eventually(lambda: view_of(run_pk).open_text == words(3))
+async def test_a_stopped_run_can_be_aborted_and_its_stop_is_over_with_it(harness: WorkerHarness, operator, eventually):
+    run_pk = harness.send("[[tokens=9 hang_after=3 tag=end]]")
+    await eventually(lambda: view_of(run_pk).open_text == token_text(3))
     await stop(operator, "run", str(run_pk))
     await eventually(lambda: stopped(run_pk))
-    (asked,) = lifecycle.request_abort(user=workshop.user, session=workshop.session)
+    (asked,) = lifecycle.request_abort(user=harness.user, session=harness.session)
     assert asked.ended
     await eventually(lambda: freezes.list_active() == [])
     assert Run.objects.get(pk=run_pk).status == "aborted"
 
 
-async def test_what_the_events_tell_is_what_the_rows_say(workshop: Workshop, operator, naps, eventually):
-    run_pk = workshop.send(f"{naps.wish} [[tokens=5]]")
-    await eventually(lambda: naps.alive)
+async def test_what_the_events_tell_is_what_the_rows_say(harness: WorkerHarness, operator, sleeps, eventually):
+    run_pk = harness.send(f"{sleeps.prompt} [[tokens=5]]")
+    await eventually(lambda: sleeps.alive)
     await stop(operator)
     await eventually(lambda: stopped(run_pk))
     run, view = Run.objects.get(pk=run_pk), view_of(run_pk)
@@ -190,31 +190,31 @@ async def test_what_the_events_tell_is_what_the_rows_say(workshop: Workshop, ope
     assert [event.seq for event in events_of(run)] == list(range(1, run.seq + 1))
 
 
-async def started_after_an_unheard_stop(workshop: Workshop, operator, monkeypatch) -> Run:
+async def started_after_an_unheard_stop(harness: WorkerHarness, operator, monkeypatch) -> Run:
     """The stop is committed while the model thinks about a call, and the worker is told by nobody."""
 
     async def deaf(self) -> None:
         pass
 
     monkeypatch.setattr(Worker, "_check_freezes", deaf)
-    await workshop.close()
-    workshop.open()
-    run_pk = workshop.send('[[tool=write args={"path":"unheard.txt","content":"x"} slow_first=1]] [[text=done]]')
-    await workshop.until(run_pk, "running")
+    await harness.close()
+    harness.open()
+    run_pk = harness.send('[[tool=write args={"path":"unheard.txt","content":"x"} slow_first=1]] [[text=done]]')
+    await harness.until(run_pk, "running")
     await stop(operator)
-    return await workshop.until(run_pk, "waiting", "completed")
+    return await harness.until(run_pk, "waiting", "completed")
 
 
-async def test_no_call_starts_once_the_stop_is_committed(workshop: Workshop, operator, monkeypatch):
-    run = await started_after_an_unheard_stop(workshop, operator, monkeypatch)
+async def test_no_call_starts_once_the_stop_is_committed(harness: WorkerHarness, operator, monkeypatch):
+    run = await started_after_an_unheard_stop(harness, operator, monkeypatch)
     assert (run.status, run.reason, [call.status for call in calls_of(run)]) == ("waiting", "frozen", ["allowed"])
     await resume(operator)
-    run = await workshop.ended(run.pk)
+    run = await harness.ended(run.pk)
     assert (run.status, [call.status for call in calls_of(run)]) == ("completed", ["finished"])
 
 
-async def test_without_the_look_at_the_start_it_would(workshop: Workshop, operator, monkeypatch):
+async def test_without_the_look_at_the_start_it_would(harness: WorkerHarness, operator, monkeypatch):
     """The fault: of all that stops a run, this look is what keeps a call from starting."""
     monkeypatch.setattr(freezes, "check_not_frozen", lambda agent, run_pk: None)
-    run = await started_after_an_unheard_stop(workshop, operator, monkeypatch)
+    run = await started_after_an_unheard_stop(harness, operator, monkeypatch)
     assert (run.status, [call.status for call in calls_of(run)]) == ("completed", ["finished"])

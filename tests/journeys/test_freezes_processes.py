@@ -4,8 +4,8 @@ import pytest
 
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle
+from tests.harness.worker import phases_of, token_text, transcript_of, view_of
 from tests.journeys.test_worker_processes import PATIENT, holder
-from tests.workshop import phases_of, said_in, view_of, words
 
 pytestmark = pytest.mark.dialect
 
@@ -13,8 +13,8 @@ PROMPT = "[[tokens=20 hang_after=10 times=1]]"
 
 
 @pytest.fixture
-def send(user, session_of):
-    session = session_of(user)
+def send(user, make_session):
+    session = make_session(user)
     return lambda prompt: lifecycle.accept_run(user=user, session=session, run_id="k1", prompt=prompt).pk
 
 
@@ -33,7 +33,7 @@ def stopped(run_pk: int) -> bool:
 async def test_a_worker_that_dies_while_its_run_is_stopped_is_not_missed(stack, send, eventually):
     running = stack(workers=1, env=PATIENT)
     run_pk = send(PROMPT)
-    await eventually(lambda: view_of(run_pk).open_text == words(10))
+    await eventually(lambda: view_of(run_pk).open_text == token_text(10))
     stop()
     await eventually(lambda: stopped(run_pk))
     running.workers[0].kill()
@@ -42,14 +42,14 @@ async def test_a_worker_that_dies_while_its_run_is_stopped_is_not_missed(stack, 
     assert stopped(run_pk)
     resume()
     run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
-    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 0, ("assistant", words(20)))
+    assert (run.status, run.rescues, transcript_of(run)[-1]) == ("completed", 0, ("assistant", token_text(20)))
     assert phases_of(run) == ["accepted", "start", "waiting", "resume", "end"]
 
 
 async def test_a_worker_that_dies_before_it_heard_of_the_stop_leaves_a_run_that_waits(stack, send, eventually):
     running = stack(workers=2, env=PATIENT)
     run_pk = send(PROMPT)
-    await eventually(lambda: view_of(run_pk).open_text == words(10))
+    await eventually(lambda: view_of(run_pk).open_text == token_text(10))
     deaf = holder(running, run_pk)
     running.freeze(deaf)
     stop()
@@ -58,6 +58,6 @@ async def test_a_worker_that_dies_before_it_heard_of_the_stop_leaves_a_run_that_
     await eventually(lambda: stopped(run_pk))
     resume()
     run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
-    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 1, ("assistant", words(20)))
+    assert (run.status, run.rescues, transcript_of(run)[-1]) == ("completed", 1, ("assistant", token_text(20)))
     assert phases_of(run) == ["accepted", "start", "rescued", "waiting", "resume", "end"]
-    assert [text for _, text in view_of(run).messages] == [words(20)]
+    assert [text for _, text in view_of(run).messages] == [token_text(20)]

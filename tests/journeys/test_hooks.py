@@ -5,8 +5,8 @@ import pytest
 from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from agents.prepare import run_plan
-from tests.command_runs import ask_first, wish
-from tests.workshop import Workshop, calls_of, said_in
+from tests.harness.commands import exec_prompt, require_approval
+from tests.harness.worker import WorkerHarness, calls_of, transcript_of
 from tools_app.approvals import requests as approval_requests
 from tools_app.core.plugin_hooks import HookAnswer, HookCall, PluginHook
 from tools_app.models import Approval, Command
@@ -31,87 +31,87 @@ def hooked(monkeypatch):
     return install
 
 
-def files(shop: Workshop) -> set[str]:
-    folder = ensure_workspace(Agent.objects.get(slug="main"), shop.user.pk) / "hooked"
+def files(harness: WorkerHarness) -> set[str]:
+    folder = ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk) / "hooked"
     found = {file.name for file in folder.iterdir()} if folder.exists() else set()
     for name in found:
         (folder / name).unlink()
     return found
 
 
-async def test_a_hook_sees_the_call_and_may_block_it(workshop: Workshop, hooked):
+async def test_a_hook_sees_the_call_and_may_block_it(harness: WorkerHarness, hooked):
     seen = hooked(lambda call: HookAnswer(block="not on a Monday"))
-    run = await workshop.answer(WRITE)
+    run = await harness.answer(WRITE)
     (row,) = calls_of(run)
     assert (row.status, row.result["details"]["code"]) == ("failed", "blocked_by_hook")
-    assert "plugin guard blocked this call: not on a Monday" in said_in(run)[2][1]
+    assert "plugin guard blocked this call: not on a Monday" in transcript_of(run)[2][1]
     assert (seen[0].tool, seen[0].agent, seen[0].arguments["path"]) == ("write", "main", "hooked/asked.txt")
-    assert (run.status, files(workshop)) == ("completed", set())
+    assert (run.status, files(harness)) == ("completed", set())
 
 
-async def test_changed_arguments_are_what_runs_and_what_is_recorded(workshop: Workshop, hooked):
+async def test_changed_arguments_are_what_runs_and_what_is_recorded(harness: WorkerHarness, hooked):
     hooked(lambda call: HookAnswer(arguments={"path": "hooked/changed.txt"}))
-    run = await workshop.answer(WRITE)
+    run = await harness.answer(WRITE)
     (row,) = calls_of(run)
     assert (row.status, row.arguments) == ("finished", {"path": "hooked/changed.txt", "content": "x"})
-    assert files(workshop) == {"changed.txt"}
+    assert files(harness) == {"changed.txt"}
 
 
-async def test_a_hook_is_not_asked_about_what_the_policy_does_not_offer_and_cannot_open_it(workshop: Workshop, hooked):
+async def test_a_hook_is_not_asked_about_what_the_policy_does_not_offer_and_cannot_open_it(harness: WorkerHarness, hooked):
     seen = hooked(lambda call: HookAnswer(arguments={"path": "hooked/changed.txt"}))
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
     try:
-        run = await workshop.answer(WRITE)
+        run = await harness.answer(WRITE)
     finally:
         policies.save_policy(scope="agent", subject="main", profile="coding")
-    assert ([call.status for call in calls_of(run)], seen, files(workshop)) == (["refused"], [], set())
+    assert ([call.status for call in calls_of(run)], seen, files(harness)) == (["refused"], [], set())
 
 
-async def test_a_hook_that_fails_blocks_the_call(workshop: Workshop, hooked):
+async def test_a_hook_that_fails_blocks_the_call(harness: WorkerHarness, hooked):
     hooked(lambda call: 1 / 0)
-    run = await workshop.answer(WRITE)
-    assert "its hook failed (ZeroDivisionError)" in said_in(run)[2][1]
-    assert (run.status, files(workshop)) == ("completed", set())
+    run = await harness.answer(WRITE)
+    assert "its hook failed (ZeroDivisionError)" in transcript_of(run)[2][1]
+    assert (run.status, files(harness)) == ("completed", set())
 
 
-async def test_a_hook_sees_arguments_under_the_tools_own_names(workshop: Workshop, hooked):
+async def test_a_hook_sees_arguments_under_the_tools_own_names(harness: WorkerHarness, hooked):
     seen = hooked(lambda call: HookAnswer(block="no") if call.arguments.get("path", "").startswith("hooked/") else None)
-    run = await workshop.answer('[[tool=write args={"file_path":"hooked/a.txt","contents":"x"}]] [[text=done]]')
+    run = await harness.answer('[[tool=write args={"file_path":"hooked/a.txt","contents":"x"}]] [[text=done]]')
     assert seen[0].arguments == {"path": "hooked/a.txt", "content": "x"}
-    assert (calls_of(run)[0].result["details"]["code"], files(workshop)) == ("blocked_by_hook", set())
+    assert (calls_of(run)[0].result["details"]["code"], files(harness)) == ("blocked_by_hook", set())
 
 
-async def test_a_blocked_call_again_and_again_is_told_to_be_a_circle(workshop: Workshop, hooked):
+async def test_a_blocked_call_again_and_again_is_told_to_be_a_circle(harness: WorkerHarness, hooked):
     hooked(lambda call: HookAnswer(block="no"))
-    run = await workshop.answer('[[tool=read args={"path":"nothing"}]] ' * 6 + "[[text=done]]")
+    run = await harness.answer('[[tool=read args={"path":"nothing"}]] ' * 6 + "[[text=done]]")
     assert [call.result["details"]["code"] for call in calls_of(run)] == ["blocked_by_hook"] * 5 + ["loop_detected"]
 
 
-async def test_a_repeated_call_is_stopped_although_a_hook_changes_it(workshop: Workshop, hooked):
+async def test_a_repeated_call_is_stopped_although_a_hook_changes_it(harness: WorkerHarness, hooked):
     hooked(lambda call: HookAnswer(arguments={"limit": 7}))
     again = '[[tool=read args={"path":"nothing"}]]'
-    run = await workshop.answer(f"{again * 7} [[text=done]]")
+    run = await harness.answer(f"{again * 7} [[text=done]]")
     assert "loop_detected" in [call.result["details"].get("code") for call in calls_of(run)]
 
 
 @pytest.mark.parametrize(("later", "made", "status"), [("shown", {"shown.txt"}, "used"), ("worse", set(), "void")])
 async def test_people_are_asked_about_the_command_as_a_hook_left_it_and_nothing_else_runs(
-    workshop: Workshop, hooked, person, later, made, status
+    harness: WorkerHarness, hooked, make_user, later, made, status
 ):
     """A hook is asked again when the run goes on. Should it answer differently then, what was approved is not what would run."""
-    ask_first()
-    (ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk) / "hooked").mkdir(exist_ok=True)
+    require_approval()
+    (ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk) / "hooked").mkdir(exist_ok=True)
     says = ["shown"]
     hooked(lambda call: HookAnswer(arguments={"command": f"touch hooked/{says[0]}.txt"}))
-    run_pk = workshop.send(wish(command="ls"))
-    await workshop.until(run_pk, "waiting")
+    run_pk = harness.send(exec_prompt(command="ls"))
+    await harness.until(run_pk, "waiting")
     question = Approval.objects.get(run=run_pk)
     assert question.plan["line"] == "touch hooked/shown.txt"
-    await workshop.close()
+    await harness.close()
     says[0] = later
-    approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once", seen_hash=question.plan_hash)
-    workshop.open()
-    run = await workshop.ended(run_pk)
+    approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="allow-once", seen_hash=question.plan_hash)
+    harness.open()
+    run = await harness.ended(run_pk)
     question.refresh_from_db()
-    assert (run.status, files(workshop), question.status) == ("completed", made, status)
+    assert (run.status, files(harness), question.status) == ("completed", made, status)
     assert [command.plan_hash for command in Command.objects.filter(run=run)] == [question.plan_hash] * len(made)

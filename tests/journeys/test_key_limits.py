@@ -6,14 +6,14 @@ import pytest
 from clawsite.accounts.tokens import find_principal, issue_token, limit_token
 from clawsite.client import Client, Endpoint
 from sessions_app.models import Run, ToolCall
-from tests.command_runs import wish
-from tests.workshop import Workshop, calls_of
+from tests.harness.commands import exec_prompt
+from tests.harness.worker import WorkerHarness, calls_of
 
 
 @pytest.fixture
-def limited(person):
+def limited(make_user):
     """somebody, their token, its secret"""
-    user = person()
+    user = make_user()
     limits = {"allow_tools": ["session_status"], "deny_tools": ["Exec "]}
     token, secret = issue_token(user, "ci", ["operator.read", "operator.write"], **limits)
     return user, token, secret
@@ -22,7 +22,7 @@ def limited(person):
 async def test_runs_over_http_and_the_socket_keep_to_it(live, limited):
     user, token, secret = limited
     headers = {"Authorization": f"Bearer {secret}"}
-    asked = {"model": "clawsite", "messages": [{"role": "user", "content": wish(tool="read", path="x")}]}
+    asked = {"model": "clawsite", "messages": [{"role": "user", "content": exec_prompt(tool="read", path="x")}]}
     async with httpx.AsyncClient(base_url=live.url, headers=headers, timeout=60) as client:
         assert (await client.post("/v1/chat/completions", json=asked)).json()["choices"][0]["message"]["content"] == "done"
         invoked = await client.post("/tools/invoke", json={"tool": "read", "args": {"path": "x"}})
@@ -50,13 +50,13 @@ async def test_limits_that_change_count_for_the_next_run(limited):
     assert find_principal(secret).user.key_limits["deny"] == ["*"]
 
 
-async def test_a_message_to_another_session_takes_the_limits_along(workshop: Workshop, session_of, eventually):
-    other = session_of(workshop.user, "agent:main:other")
-    workshop.user.key_limits = {"name": "abc", "allow": [], "deny": ["read"]}
-    words = wish(tool="read", path="x", then="told")
-    ask = wish(tool="sessions_send", session_key=other.key, message=words, timeout_seconds=0)
-    run = await workshop.answer(ask)
+async def test_a_message_to_another_session_takes_the_limits_along(harness: WorkerHarness, make_session, eventually):
+    other = make_session(harness.user, "agent:main:other")
+    harness.user.key_limits = {"name": "abc", "allow": [], "deny": ["read"]}
+    words = exec_prompt(tool="read", path="x", then="told")
+    ask = exec_prompt(tool="sessions_send", session_key=other.key, message=words, timeout_seconds=0)
+    run = await harness.answer(ask)
     assert calls_of(run)[0].status == "finished", calls_of(run)[0].result
-    sent = await workshop.ended(Run.objects.get(session=other).pk)
+    sent = await harness.ended(Run.objects.get(session=other).pk)
     assert sent.options["keyLimits"]["name"] == "abc"
     assert [(call.name, call.refused_by) for call in calls_of(sent)] == [("read", "key")]

@@ -10,10 +10,10 @@ from django.db import connection
 from agents.prepare import run_plan
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
+from tests.harness.processes import PROJECT
+from tests.harness.worker import WorkerHarness, calls_of, events_of, transcript_of
 from tests.mcp_servers.fixtures import BIN, ROGUE, programs_of, the_server
-from tests.processes import PROJECT
 from tests.unit.test_outside_text import inside
-from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app.core.plugin_hooks import HookCall, PluginHook
 from tools_app.models import McpServer
 from tools_app.policy_store import policies, source_changes
@@ -45,25 +45,25 @@ CLOCK = (str(BIN / "mcp-server-time"), "--local-timezone", "UTC")
 ASK = '[[tool=clock__get_current_time args={"timezone":"Asia/Tokyo"}]] [[text=done]]'
 
 
-async def test_a_tool_of_a_server_is_refused_until_a_policy_allows_it(workshop: Workshop, add, allowed):
+async def test_a_tool_of_a_server_is_refused_until_a_policy_allows_it(harness: WorkerHarness, add, allowed):
     row = await add("clock", *CLOCK)
     assert [tool["name"] for tool in row.tools] == ["get_current_time", "convert_time"]
-    run = await workshop.answer(ASK)
+    run = await harness.answer(ASK)
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "profile")
-    offered = [tool["function"]["name"] for tool in workshop.model.bodies[-1].get("tools", [])]
+    offered = [tool["function"]["name"] for tool in harness.model.bodies[-1].get("tools", [])]
     assert "clock__get_current_time" not in offered
 
     allowed("clock")
-    run = await workshop.answer(ASK)
+    run = await harness.answer(ASK)
     (call,) = calls_of(run)
     assert (call.status, call.is_error) == ("finished", False)
-    assert "+09:00" in said_in(run)[2][1]
-    offered = [tool["function"]["name"] for tool in workshop.model.bodies[-1]["tools"]]
+    assert "+09:00" in transcript_of(run)[2][1]
+    offered = [tool["function"]["name"] for tool in harness.model.bodies[-1]["tools"]]
     assert {"clock__get_current_time", "clock__convert_time"} <= set(offered)
 
 
-async def test_a_server_that_is_switched_off_during_a_run_is_not_called_any_more(workshop: Workshop, add, allowed, monkeypatch):
+async def test_a_server_that_is_switched_off_during_a_run_is_not_called_any_more(harness: WorkerHarness, add, allowed, monkeypatch):
     row = await add("srv", sys.executable, ROGUE, "good")
     allowed("srv")
 
@@ -72,17 +72,17 @@ async def test_a_server_that_is_switched_off_during_a_run_is_not_called_any_more
         connection.close()
 
     monkeypatch.setattr(run_plan, "tools_and_hooks", lambda: (load_tools(), (PluginHook("operator", switch_off),)))
-    run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
+    run = await harness.answer("[[tool=srv__ping args={}]] [[text=done]]")
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "toolset")
-    assert "tool_not_allowed: `srv__ping` is not offered in this run: MCP server `srv` was switched off" in said_in(run)[2][1]
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    assert "tool_not_allowed: `srv__ping` is not offered in this run: MCP server `srv` was switched off" in transcript_of(run)[2][1]
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
 
 
-async def test_an_answer_that_is_too_long_is_cut_and_says_so(workshop: Workshop, add, allowed):
+async def test_an_answer_that_is_too_long_is_cut_and_says_so(harness: WorkerHarness, add, allowed):
     await add("srv", sys.executable, ROGUE, "flood")
     allowed("srv")
-    run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
+    run = await harness.answer("[[tool=srv__ping args={}]] [[text=done]]")
     (call,) = calls_of(run)
     text = call.result["content"][0]["text"]
     assert (run.status, call.status) == ("completed", "finished")
@@ -91,49 +91,51 @@ async def test_an_answer_that_is_too_long_is_cut_and_says_so(workshop: Workshop,
 
 
 @pytest.mark.parametrize("entry", ["clock__*", "group:plugins", "clock__get_current_time"])
-async def test_a_pattern_the_group_or_the_name_allow_it_too(workshop: Workshop, add, allowed, entry):
+async def test_a_pattern_the_group_or_the_name_allow_it_too(harness: WorkerHarness, add, allowed, entry):
     await add("clock", *CLOCK)
     allowed(entry)
-    assert calls_of(await workshop.answer(ASK))[0].status == "finished"
+    assert calls_of(await harness.answer(ASK))[0].status == "finished"
 
 
-async def test_arguments_that_do_not_fit_never_reach_the_server(workshop: Workshop, add, allowed):
+async def test_arguments_that_do_not_fit_never_reach_the_server(harness: WorkerHarness, add, allowed):
     await add("clock", *CLOCK)
     allowed("clock")
-    run = await workshop.answer('[[tool=clock__get_current_time args={"zone":5}]] [[text=done]]')
-    assert "Missing required parameter: timezone" in said_in(run)[2][1]
+    run = await harness.answer('[[tool=clock__get_current_time args={"zone":5}]] [[text=done]]')
+    assert "Missing required parameter: timezone" in transcript_of(run)[2][1]
     assert calls_of(run)[0].is_error
     assert run.status == "completed"
 
 
-async def test_a_call_that_takes_too_long_is_cancelled_and_the_run_goes_on(workshop: Workshop, add, allowed, tmp_path, eventually):
+async def test_a_call_that_takes_too_long_is_cancelled_and_the_run_goes_on(
+    harness: WorkerHarness, add, allowed, tmp_path, eventually
+):
     await add("bench", sys.executable, "-m", "tests.mcp_servers.sdk_server", env={"PYTHONPATH": str(PROJECT)}, timeout_seconds=1)
     allowed("bench")
     mark = tmp_path / "mark"
-    run = await workshop.answer(f'[[tool=bench__slow args={{"seconds":60,"mark":"{mark}"}}]] [[text=done]]')
-    assert "tool_timeout" in said_in(run)[2][1]
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    run = await harness.answer(f'[[tool=bench__slow args={{"seconds":60,"mark":"{mark}"}}]] [[text=done]]')
+    assert "tool_timeout" in transcript_of(run)[2][1]
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     shown = [event.data for event in events_of(run) if event.stream == "tool" and event.data["phase"] == "update"]
     assert "half way" in str(shown)
     await eventually(mark.exists)
 
 
-async def test_stopping_a_run_stops_the_call_at_the_server(workshop: Workshop, add, allowed, tmp_path, eventually):
+async def test_stopping_a_run_stops_the_call_at_the_server(harness: WorkerHarness, add, allowed, tmp_path, eventually):
     await add("bench", sys.executable, "-m", "tests.mcp_servers.sdk_server", env={"PYTHONPATH": str(PROJECT)})
     allowed("bench")
     mark = tmp_path / "mark"
-    run_pk = workshop.send(f'[[tool=bench__slow args={{"seconds":60,"mark":"{mark}"}}]]')
+    run_pk = harness.send(f'[[tool=bench__slow args={{"seconds":60,"mark":"{mark}"}}]]')
     await eventually(lambda: any(event.data.get("phase") == "update" for event in events_of(run_pk)))
-    lifecycle.request_abort(user=workshop.user, session=workshop.session)
-    assert (await workshop.ended(run_pk)).status == "aborted"
+    lifecycle.request_abort(user=harness.user, session=harness.session)
+    assert (await harness.ended(run_pk)).status == "aborted"
     await eventually(mark.exists)
 
 
-async def test_a_server_that_fails_is_shown_so_and_costs_a_run_only_that_call(workshop: Workshop, add, allowed, eventually):
+async def test_a_server_that_fails_is_shown_so_and_costs_a_run_only_that_call(harness: WorkerHarness, add, allowed, eventually):
     row = await add("srv", sys.executable, ROGUE, "dies")
     allowed("srv")
-    run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
-    assert "was lost during the call" in said_in(run)[2][1]
+    run = await harness.answer("[[tool=srv__ping args={}]] [[text=done]]")
+    assert "was lost during the call" in transcript_of(run)[2][1]
     assert run.status == "completed"
     await eventually(lambda: McpServer.objects.get().restarts > 0)
     assert McpServer.objects.get().tools == row.tools
@@ -141,16 +143,16 @@ async def test_a_server_that_fails_is_shown_so_and_costs_a_run_only_that_call(wo
     assert bad.error == "it ended: the licence has run out: token=[redacted]"
 
 
-async def test_a_killed_server_is_back_for_the_next_call(workshop: Workshop, add, allowed, eventually):
+async def test_a_killed_server_is_back_for_the_next_call(harness: WorkerHarness, add, allowed, eventually):
     await add("srv", sys.executable, ROGUE, "good")
     allowed("srv")
     the_server().send_signal(signal.SIGKILL)
     await eventually(lambda: McpServer.objects.get().status == "failing")
-    run = await workshop.answer('[[tool=srv__ping args={"word":"back"}]] [[text=done]]')
-    assert inside(said_in(run)[2][1]) == "back"
+    run = await harness.answer('[[tool=srv__ping args={"word":"back"}]] [[text=done]]')
+    assert inside(transcript_of(run)[2][1]) == "back"
 
 
-async def test_switches_filters_and_restarts_reach_the_worker(workshop: Workshop, add, eventually):
+async def test_switches_filters_and_restarts_reach_the_worker(harness: WorkerHarness, add, eventually):
     row = await add("srv", sys.executable, ROGUE, "good")
     first = the_server().pid
     servers.restart_servers([row])
@@ -164,10 +166,10 @@ async def test_switches_filters_and_restarts_reach_the_worker(workshop: Workshop
     await eventually(lambda: programs_of() == [])
 
 
-async def test_a_worker_that_ends_takes_its_servers_along(workshop: Workshop, add):
+async def test_a_worker_that_ends_takes_its_servers_along(harness: WorkerHarness, add):
     await add("srv", sys.executable, ROGUE, "children")
     assert programs_of()
-    await workshop.close()
+    await harness.close()
     assert programs_of() == []
 
 
@@ -182,11 +184,11 @@ async def test_a_worker_that_is_killed_leaves_no_server_behind(stack, add, event
     await eventually(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in left))
 
 
-async def test_a_worker_of_its_own_process_calls_a_server(stack, add, allowed, user, session_of, eventually):
+async def test_a_worker_of_its_own_process_calls_a_server(stack, add, allowed, user, make_session, eventually):
     stack(env={"CLAWSITE_LEASE_SECONDS": "5"})
     await add("clock", *CLOCK)
     allowed("clock")
-    run_pk = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt=ASK).pk
+    run_pk = lifecycle.accept_run(user=user, session=make_session(user), run_id="k1", prompt=ASK).pk
     run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
     assert run.status == "completed"
-    assert "+09:00" in said_in(run)[2][1]
+    assert "+09:00" in transcript_of(run)[2][1]

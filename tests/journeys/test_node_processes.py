@@ -7,23 +7,23 @@ from urllib.parse import urlsplit
 import pytest
 
 from clawsite.gateway.models import NodeInvocation
-from tests.devices import TestDevice
-from tests.protocol.server import Sockets
+from tests.harness.devices import FakeDevice
+from tests.harness.protocol import SocketClients
 
 pytestmark = pytest.mark.dialect
 
 
-async def test_a_node_is_asked_through_another_process_and_once_only(stack, person, eventually):
+async def test_a_node_is_asked_through_another_process_and_once_only(stack, make_user, eventually):
     running = stack(webs=2, workers=0)
-    here, there = (Sockets(urlsplit(url).netloc) for url in running.urls)
-    olga = person("Operator", "User", name="olga")
-    device, token = TestDevice(), running.api_token(olga)
+    here, there = (SocketClients(urlsplit(url).netloc) for url in running.urls)
+    olga = make_user("Operator", "User", name="olga")
+    device, token = FakeDevice(), running.api_token(olga)
     async with AsyncExitStack() as leaving:
         leaving.push_async_callback(here.close)
         leaving.push_async_callback(there.close)
         asker = await there.connect(token)
         declared = {"role": "node", "commands": ["lights.on"], "auth": {"token": token}}
-        request = (await device.refused(here, **declared))["details"]["requestId"]
+        request = (await device.connect_error(here, **declared))["details"]["requestId"]
         await asker.event("node.pair.requested", requestId=request)
         await asker.call("node.pair.approve", {"requestId": request})
         node = await device.connect(here, **declared)

@@ -35,9 +35,9 @@ def pixel() -> str:
 
 
 @pytest.fixture
-def sdk(live, person):
+def sdk(live, make_user):
     """The SDK as somebody new; sdk.user is who."""
-    user = person()
+    user = make_user()
     client = openai.AsyncOpenAI(base_url=f"{live.url}/v1", api_key=live.api_token(user), max_retries=0, timeout=60)
     client.user = user
     return client
@@ -84,7 +84,7 @@ async def test_a_request_alone_brings_its_history_as_real_messages(sdk, live):
     run = Run.objects.get(owner=sdk.user)
     said = TranscriptEntry.objects.filter(session=run.session).order_by("position").values_list("role", "text")
     assert list(said)[:2] == [("user", "What is two and two?"), ("assistant", "Quatre.")]
-    assert live.asked("history")[0]["items"] == 4  # with our system prompt
+    assert live.model_requests("history")[0]["items"] == 4  # with our system prompt
     assert run.options["extraSystemPrompt"] == "Answer in French.\n\nBe short."
     async with live.client(sdk.user) as client:
         assert (await client.request("sessions.list", {}))["sessions"] == []
@@ -93,7 +93,7 @@ async def test_a_request_alone_brings_its_history_as_real_messages(sdk, live):
 async def test_user_and_header_choose_a_session_that_remembers(sdk, live):
     for words in ("first", "second [[tag=remembers]]"):
         await sdk.chat.completions.create(**asks("ignored, the session has its own", words), user="ada:x y")
-    assert live.asked("remembers")[0]["items"] == 4
+    assert live.model_requests("remembers")[0]["items"] == 4
     assert Session.objects.get(owner=sdk.user).key == "agent:main:openai-user:ada%3Ax%20y"
     headers = {"x-openclaw-session-key": "agent:demo:notes"}
     await sdk.chat.completions.create(**asks("hi"), extra_headers=headers)
@@ -120,7 +120,7 @@ async def test_agents_are_listed_as_models(sdk):
     assert none.value.code == "model_not_found"
 
 
-async def test_refusals_are_the_exceptions_that_an_sdk_knows(sdk, live, person):
+async def test_refusals_are_the_exceptions_that_an_sdk_knows(sdk, live, make_user):
     create = sdk.chat.completions.create
     with pytest.raises(openai.NotFoundError) as unknown:
         await create(**asks("hi") | {"model": "gpt-4.1"})
@@ -131,7 +131,7 @@ async def test_refusals_are_the_exceptions_that_an_sdk_knows(sdk, live, person):
         await sdk.with_options(api_key="claw_nothing").chat.completions.create(**asks("hi"))
     assert wrong.value.code == "invalid_api_key"
     with pytest.raises(openai.PermissionDeniedError):
-        reader = sdk.with_options(api_key=live.api_token(person("Auditor")))
+        reader = sdk.with_options(api_key=live.api_token(make_user("Auditor")))
         await reader.chat.completions.create(**asks("hi"))
     for more, param in (
         ({"n": 2}, "n"),
@@ -227,13 +227,13 @@ async def test_a_header_chooses_another_model_of_those_there_are(sdk):
         await sdk.chat.completions.create(**asks("hi"), extra_headers={"x-clawsite-model": "nothing/at-all"})
 
 
-async def test_two_accounts_with_the_same_names_share_nothing(sdk, live, person):
-    other = sdk.with_options(api_key=live.api_token(person()))
+async def test_two_accounts_with_the_same_names_share_nothing(sdk, live, make_user):
+    other = sdk.with_options(api_key=live.api_token(make_user()))
     for client, tag in ((sdk, "mine"), (other, "theirs")):
         await client.chat.completions.create(
             **asks(f"secret [[tag=two-{tag}]]"), user="ada", extra_headers={"Idempotency-Key": "one"}
         )
-    assert live.asked("two-theirs")[0]["items"] == 2  # nothing of the other's session of that name
+    assert live.model_requests("two-theirs")[0]["items"] == 2  # nothing of the other's session of that name
     assert Session.objects.filter(key="agent:main:openai-user:ada", owner=sdk.user).count() == 1
 
 

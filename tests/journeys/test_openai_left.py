@@ -9,9 +9,9 @@ import pytest
 from clawsite.accounts.tokens import issue_token
 from clawsite.api.openai import runs
 from sessions_app.models import Run
-from tests.command_runs import ask_first, wish
-from tests.protocol.server import serving
-from tests.workshop import Workshop
+from tests.harness.commands import exec_prompt, require_approval
+from tests.harness.gateway import serve_gateway
+from tests.harness.worker import WorkerHarness
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
@@ -19,9 +19,9 @@ READ_WRITE = ["operator.read", "operator.write"]
 
 
 @pytest.fixture
-async def server(workshop: Workshop):
+async def server(harness: WorkerHarness):
     """The gateway in this process, beside the worker."""
-    async with serving() as address:
+    async with serve_gateway() as address:
         yield address
 
 
@@ -43,30 +43,32 @@ async def ask(server: str, user, words: str, *, stream: bool, **headers: str):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_run_is_stopped_when_its_caller_goes_away(workshop: Workshop, server, eventually, stream):
-    reader, writer = await ask(server, workshop.user, "[[tokens=9 hang_after=2]]", stream=stream)
+async def test_a_run_is_stopped_when_its_caller_goes_away(harness: WorkerHarness, server, eventually, stream):
+    reader, writer = await ask(server, harness.user, "[[tokens=9 hang_after=2]]", stream=stream)
     if stream:
         async with asyncio.timeout(20):
             await reader.readuntil(b"w0 ")
     await eventually(lambda: Run.objects.filter(status="running").exists())
     writer.close()
-    run = await workshop.ended(Run.objects.get(owner=workshop.user).pk)
+    run = await harness.ended(Run.objects.get(owner=harness.user).pk)
     assert (run.status, run.reason) == ("aborted", "client-left")
 
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency_Key": "mine"}])
-async def test_it_goes_on_if_that_is_wished_or_the_caller_may_come_back(workshop: Workshop, server, settings, eventually, headers):
+async def test_it_goes_on_if_that_is_wished_or_the_caller_may_come_back(
+    harness: WorkerHarness, server, settings, eventually, headers
+):
     settings.HTTP_ABORT_ON_DISCONNECT = bool(headers)
-    _reader, writer = await ask(server, workshop.user, "[[tokens=9 slow_first=0.3]]", stream=False, **headers)
+    _reader, writer = await ask(server, harness.user, "[[tokens=9 slow_first=0.3]]", stream=False, **headers)
     await eventually(lambda: Run.objects.filter(status="running").exists())
     writer.close()
-    run = await workshop.ended(Run.objects.get(owner=workshop.user).pk)
+    run = await harness.ended(Run.objects.get(owner=harness.user).pk)
     assert run.status == "completed"
 
 
-async def test_a_silent_stream_shows_that_it_lives(workshop: Workshop, server, monkeypatch):
+async def test_a_silent_stream_shows_that_it_lives(harness: WorkerHarness, server, monkeypatch):
     monkeypatch.setattr(runs, "KEEP_ALIVE_SECONDS", 0.05)
-    reader, writer = await ask(server, workshop.user, "[[slow_first=0.5]]", stream=True)
+    reader, writer = await ask(server, harness.user, "[[slow_first=0.5]]", stream=True)
     async with asyncio.timeout(20):
         told = await reader.readuntil(b"[DONE]")
     writer.close()
@@ -74,30 +76,32 @@ async def test_a_silent_stream_shows_that_it_lives(workshop: Workshop, server, m
     assert b'"content":"ok"' in told
 
 
-async def test_a_run_that_waits_for_people_is_named_and_goes_on_without_its_caller(workshop: Workshop, server, settings, person):
-    ask_first()
+async def test_a_run_that_waits_for_people_is_named_and_goes_on_without_its_caller(
+    harness: WorkerHarness, server, settings, make_user
+):
+    require_approval()
     settings.HTTP_APPROVAL_WAIT_SECONDS = 0.2
-    token = issue_token(workshop.user, "test", READ_WRITE)[1]
+    token = issue_token(harness.user, "test", READ_WRITE)[1]
     async with httpx.AsyncClient(base_url=f"http://{server}", headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
-        messages = [{"role": "user", "content": wish(command="./nobody-knows-it")}]
+        messages = [{"role": "user", "content": exec_prompt(command="./nobody-knows-it")}]
         answer = await client.post("/v1/chat/completions", json={"model": "clawsite", "messages": messages})
-    question = Approval.objects.get(requester=workshop.user)
-    run = Run.objects.get(owner=workshop.user)
+    question = Approval.objects.get(requester=harness.user)
+    run = Run.objects.get(owner=harness.user)
     text = answer.json()["choices"][0]["message"]["content"]
     assert f"Run {run.run_id} is waiting for approval {question.pk}" in text
     assert run.session.key in text
     assert run.status == "waiting"
-    approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="deny", seen_hash=question.plan_hash)
-    assert (await workshop.ended(run.pk)).status == "completed"
+    approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="deny", seen_hash=question.plan_hash)
+    assert (await harness.ended(run.pk)).status == "completed"
 
 
-async def test_a_gateway_that_ends_tells_its_callers_and_leaves_their_runs_alone(workshop: Workshop, eventually):
-    async with serving() as server:
-        reader, writer = await ask(server, workshop.user, "[[tokens=9 hang_after=2]]", stream=True)
+async def test_a_gateway_that_ends_tells_its_callers_and_leaves_their_runs_alone(harness: WorkerHarness, eventually):
+    async with serve_gateway() as server:
+        reader, writer = await ask(server, harness.user, "[[tokens=9 hang_after=2]]", stream=True)
         async with asyncio.timeout(20):
             await reader.readuntil(b"w0 ")
     async with asyncio.timeout(20):
         rest = await reader.read()
     writer.close()
     assert b"The gateway is restarting" in rest
-    assert Run.objects.get(owner=workshop.user).status == "running"
+    assert Run.objects.get(owner=harness.user).status == "running"

@@ -14,18 +14,18 @@ from clawsite.infra import clock
 from sessions_app.events import announce
 from sessions_app.models import Run, SessionMember
 from sessions_app.sessions.members import share
-from tests.command_runs import ask_first
-from tests.protocol.server import serving
-from tests.workshop import Workshop
+from tests.harness.commands import require_approval
+from tests.harness.gateway import serve_gateway
+from tests.harness.worker import WorkerHarness
 from tools_app.models import Approval
 
 HANGS = "[[tokens=9 hang_after=2]]"
 
 
 @pytest.fixture
-async def server(workshop: Workshop):
+async def server(harness: WorkerHarness):
     """The gateway in this process, beside the worker."""
-    async with serving() as address:
+    async with serve_gateway() as address:
         yield address
 
 
@@ -72,68 +72,68 @@ def unheard(asked: Asked) -> None:
 
 @pytest.mark.parametrize("end", [revoked, switched_off, unheard])
 async def test_a_stream_ends_with_its_credential_and_its_run_with_the_stream(
-    workshop: Workshop, server, eventually, monkeypatch, end
+    harness: WorkerHarness, server, eventually, monkeypatch, end
 ):
     if end is unheard:  # the bus has lost it: what counts is the next look
         monkeypatch.setattr(limits, "RECHECK_SECONDS", 0.2)
-    asked = chat(server, workshop.user)
+    asked = chat(server, harness.user)
     await eventually(lambda: b"w0 " in asked.told)
     end(asked)
     told = await asked.ended()
     assert "are no longer valid" in told
     assert '"code":"invalid_api_key"' in told
-    run = await workshop.ended(Run.objects.get(owner=workshop.user).pk)
+    run = await harness.ended(Run.objects.get(owner=harness.user).pk)
     assert (run.status, run.reason) == ("aborted", "credential-ended")
 
 
-async def test_so_does_a_response_and_an_answer_in_one_piece(workshop: Workshop, server, eventually):
-    whole = chat(server, workshop.user, stream=False)
+async def test_so_does_a_response_and_an_answer_in_one_piece(harness: WorkerHarness, server, eventually):
+    whole = chat(server, harness.user, stream=False)
     await eventually(lambda: Run.objects.filter(status="running").exists())
     revoked(whole)
     assert (whole.status, "are no longer valid" in await whole.ended(), whole.status) == (0, True, 401)
-    response = Asked(server, workshop.user, "/v1/responses", {"model": "clawsite", "input": HANGS, "stream": True})
+    response = Asked(server, harness.user, "/v1/responses", {"model": "clawsite", "input": HANGS, "stream": True})
     await eventually(lambda: b"w0 " in response.told)
     revoked(response)
     assert "event: error" in (told := await response.ended())
     assert "response.completed" not in told
 
 
-async def test_a_run_that_its_caller_may_fetch_later_goes_on(workshop: Workshop, server, eventually):
-    asked = chat(server, workshop.user, **{"Idempotency-Key": "mine"})
+async def test_a_run_that_its_caller_may_fetch_later_goes_on(harness: WorkerHarness, server, eventually):
+    asked = chat(server, harness.user, **{"Idempotency-Key": "mine"})
     await eventually(lambda: b"w0 " in asked.told)
     revoked(asked)
     assert "are no longer valid" in await asked.ended()
     assert Run.objects.get(run_id="mine").status == "running"
 
 
-async def test_a_change_that_takes_nothing_ends_nothing(workshop: Workshop, server, eventually, person):
-    asked = chat(server, workshop.user)
+async def test_a_change_that_takes_nothing_ends_nothing(harness: WorkerHarness, server, eventually, make_user):
+    asked = chat(server, harness.user)
     await eventually(lambda: b"w0 " in asked.told)
-    other = issue_token(workshop.user, "other", ["operator.read"])[0]
+    other = issue_token(harness.user, "other", ["operator.read"])[0]
     revoke_token(other)
-    share(workshop.user, Run.objects.get(owner=workshop.user).session, person().username, "viewer")
+    share(harness.user, Run.objects.get(owner=harness.user).session, make_user().username, "viewer")
     await asyncio.sleep(0.5)
     assert "error" not in asked.told.decode()
     revoked(asked)
     await asked.ended()
 
 
-async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(workshop: Workshop, server, eventually, person):
-    guest = person()
-    share(workshop.user, workshop.session, guest.username, "writer")
-    asked = chat(server, guest, **{"X-Clawsite-Session-Key": f"session:{workshop.session.pk}"})
+async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(harness: WorkerHarness, server, eventually, make_user):
+    guest = make_user()
+    share(harness.user, harness.session, guest.username, "writer")
+    asked = chat(server, guest, **{"X-Clawsite-Session-Key": f"session:{harness.session.pk}"})
     await eventually(lambda: b"w0 " in asked.told)
     SessionMember.objects.filter(user=guest).delete()  # and not by `share`, which also stops the run: either may be told first
     with transaction.atomic():
-        announce.notify_session_changed(workshop.session, "members")
+        announce.notify_session_changed(harness.session, "members")
     assert "is no longer shared with you" in await asked.ended()
 
 
-async def test_a_tool_call_by_hand_is_not_answered_to_a_credential_that_has_ended(workshop: Workshop, server, eventually):
-    ask_first()
-    body = {"tool": "exec", "args": {"command": "./nobody-knows-it"}, "sessionKey": workshop.session.key}
-    asked = Asked(server, workshop.user, "/tools/invoke", body)
-    await eventually(lambda: Approval.objects.filter(requester=workshop.user).exists())
+async def test_a_tool_call_by_hand_is_not_answered_to_a_credential_that_has_ended(harness: WorkerHarness, server, eventually):
+    require_approval()
+    body = {"tool": "exec", "args": {"command": "./nobody-knows-it"}, "sessionKey": harness.session.key}
+    asked = Asked(server, harness.user, "/tools/invoke", body)
+    await eventually(lambda: Approval.objects.filter(requester=harness.user).exists())
     revoked(asked)
     assert (await asked.ended(), asked.status)[1] == 401
-    assert Run.objects.get(owner=workshop.user).status == "waiting"
+    assert Run.objects.get(owner=harness.user).status == "waiting"

@@ -19,8 +19,8 @@ WEATHER = {
 
 
 @pytest.fixture
-def sdk(live, person):
-    user = person()
+def sdk(live, make_user):
+    user = make_user()
     client = openai.AsyncOpenAI(base_url=f"{live.url}/v1", api_key=live.api_token(user), max_retries=0, timeout=60)
     client.user = user
     return client
@@ -35,13 +35,13 @@ async def test_a_response_has_words_usage_and_can_be_read_again(sdk):
     assert (again.id, again.output_text, again.usage, again.model) == (made.id, "hello there", made.usage, "clawsite/main")
 
 
-async def test_a_response_goes_on_from_an_earlier_one_of_the_same_account_only(sdk, live, person):
+async def test_a_response_goes_on_from_an_earlier_one_of_the_same_account_only(sdk, live, make_user):
     first = await sdk.responses.create(model="clawsite", input="remember the number 7")
     second = await sdk.responses.create(model="clawsite", input="which? [[tag=goes-on]]", previous_response_id=first.id)
     assert second.previous_response_id == first.id
-    assert live.asked("goes-on")[0]["items"] == 4
+    assert live.model_requests("goes-on")[0]["items"] == 4
     assert Session.objects.filter(owner=sdk.user).count() == 1
-    stranger = sdk.with_options(api_key=live.api_token(person()))
+    stranger = sdk.with_options(api_key=live.api_token(make_user()))
     with pytest.raises(openai.BadRequestError) as refused:
         await stranger.responses.create(model="clawsite", input="which?", previous_response_id=first.id)
     assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")

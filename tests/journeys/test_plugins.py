@@ -6,10 +6,10 @@ import pytest
 
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from tests import processes
-from tests.plugin_maker import TOOLS, install
-from tests.policies import policy_restored
-from tests.workshop import calls_of, said_in
+from tests.harness import processes
+from tests.harness.plugins import ECHO_PLUGIN, install_plugin
+from tests.harness.policies import restore_policy
+from tests.harness.worker import calls_of, transcript_of
 from tools_app.models import Plugin
 from tools_app.policy_store import policies
 from tools_app.sources.plugins import IMPORT_TIMEOUT_SECONDS
@@ -32,20 +32,20 @@ EXITS = "raise SystemExit('this machine is not good enough')\n"
 @pytest.fixture
 def installed(tmp_path, database):
     """Four plugins, all switched on before anything starts."""
-    plugins = {"echo": TOOLS.format(tool="echo_word"), "guard": HOOK, "exits": EXITS, "hangs": HANGS}
-    with policy_restored():
+    plugins = {"echo": ECHO_PLUGIN.format(tool="echo_word"), "guard": HOOK, "exits": EXITS, "hangs": HANGS}
+    with restore_policy():
         policies.save_policy(scope="agent", subject="main", profile="full")
         for name, code in plugins.items():
-            install(tmp_path, name, code)
+            install_plugin(tmp_path, name, code)
             Plugin.objects.create(name=name, enabled=True)
         yield tmp_path
 
 
 async def test_tools_and_hooks_of_plugins_work_and_a_broken_one_stops_no_worker(
-    stack, installed, user, session_of, eventually, monkeypatch
+    stack, installed, user, make_session, eventually, monkeypatch
 ):
-    session = session_of(user)
-    monkeypatch.setattr(processes, "PATIENCE", 60.0 + IMPORT_TIMEOUT_SECONDS)  # a worker waits that long before it does without one
+    session = make_session(user)
+    monkeypatch.setattr(processes, "TIMEOUT", 60.0 + IMPORT_TIMEOUT_SECONDS)  # a worker waits that long before it does without one
     stack(env={"PYTHONPATH": str(installed)})  # ready, so the worker has registered in spite of the two that cannot be imported
 
     async def say(word: str) -> Run:
@@ -55,18 +55,18 @@ async def test_tools_and_hooks_of_plugins_work_and_a_broken_one_stops_no_worker(
 
     # As long as an import goes on it may turn out to have hooks: the run is served, and no tool runs unlooked at.
     early = await say("early")
-    assert (early.status, said_in(early)[-1]) == ("completed", ("assistant", "done"))
+    assert (early.status, transcript_of(early)[-1]) == ("completed", ("assistant", "done"))
     (blocked,) = calls_of(early)
     assert blocked.result["details"] == {"code": "blocked_by_hook", "plugin": "hangs"}
-    assert "is still being imported" in said_in(early)[2][1]
+    assert "is still being imported" in transcript_of(early)[2][1]
 
     Plugin.objects.filter(name="hangs").update(enabled=False)
     said = await say("hello")
     assert [(call.name, call.status) for call in calls_of(said)] == [("echo_word", "finished")]
-    assert said_in(said)[2] == ("toolResult", "echo_word says hello")
+    assert transcript_of(said)[2] == ("toolResult", "echo_word says hello")
     secret = await say("secret")
     assert secret.status == "completed"
-    assert "plugin guard blocked this call: no secrets" in said_in(secret)[2][1]
+    assert "plugin guard blocked this call: no secrets" in transcript_of(secret)[2][1]
 
     told = await eventually(lambda: (row := Plugin.objects.get(name="exits")).error and row)
     assert told.error == "SystemExit: this machine is not good enough"

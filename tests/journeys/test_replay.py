@@ -23,10 +23,10 @@ from clawsite.infra import db
 from clawsite.infra.clock import boot_time
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, queue
-from tests.faults import rows as stored
-from tests.faults.answers import torn
-from tests.faults.checker import violations
-from tests.faults.record import History
+from tests.faults import database_rows as stored
+from tests.faults.checker import find_violations
+from tests.faults.history import History
+from tests.faults.run_text import find_stream_faults
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="<>", exclude_categories=["Cs"]), min_size=1, max_size=8)
 CALLS = st.sampled_from(
@@ -127,18 +127,18 @@ async def carry_out(script: Script, user, session) -> int:
 
 
 @pytest.fixture
-def story(user, session_of, monkeypatch):
+def story(user, make_session, monkeypatch):
     monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.001)
 
     async def tell(turns: list[Turn]):
-        script, session = Script(turns), session_of(user)
+        script, session = Script(turns), make_session(user)
         monkeypatch.setattr(run_plan, "open_provider", lambda *_, **__: script)
         run_pk = await carry_out(script, user, session)
         rows = stored.read_rows([session.key])
         done = {str(call.arguments["path"]): 1 for call in rows.calls if call.name == "write" and call.status == "finished"}
         # What the model should have said is not known here: of its text only that it is told without holes.
-        found = [violation for violation in violations(rows, History(seed=0, executed=done)) if violation.promise != "text"]
-        return Run.objects.get(pk=run_pk), [*found, *torn(rows.events_of_runs()[run_pk])]
+        found = [violation for violation in find_violations(rows, History(seed=0, executed=done)) if violation.promise != "text"]
+        return Run.objects.get(pk=run_pk), [*found, *find_stream_faults(rows.events_of_runs()[run_pk])]
 
     return tell
 

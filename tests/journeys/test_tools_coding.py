@@ -20,7 +20,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.sessions import attachments
 from sessions_app.sessions.attachments import path_of
 from sessions_app.sessions.forks import fork_session
-from tests.workshop import Workshop, calls_of, events_of, said_in
+from tests.harness.worker import WorkerHarness, calls_of, events_of, transcript_of
 from tools_app.builtin.files.workspace import Workspace
 
 DEEP = "/".join(["d" * 200] * 7)  # a path that alone is more than a KB
@@ -43,9 +43,9 @@ def png(width: int, height: int, *, padding: int = 0) -> bytes:
 
 
 @pytest.fixture
-def files(workshop: Workshop):
+def files(harness: WorkerHarness):
     """The workspace, with a few files that are gone again afterwards."""
-    root: Path = ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk)
+    root: Path = ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk)
     (root / "a.txt").write_text("one\n")
     (root / "long.txt").write_text("".join(f"line {number} of many\n" for number in range(2000)))
     (root / "dot.png").write_bytes(png(3, 2))
@@ -74,13 +74,13 @@ def call(name: str, arguments: dict, then: str = "done") -> str:
     return f"[[tool={name} args={json.dumps(arguments)}]] [[text={then}]]"
 
 
-async def used(shop: Workshop, name: str, **arguments):
+async def used(harness: WorkerHarness, name: str, **arguments):
     """The call's row, and what the model was told, of a run with one call."""
-    run = await shop.answer(call(name, arguments))
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    run = await harness.answer(call(name, arguments))
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     (row,) = calls_of(run)
-    (told,) = [message["content"] for message in shop.model.bodies[-1]["messages"] if message["role"] == "tool"][-1:]
-    assert told == said_in(run)[2][1]
+    (told,) = [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "tool"][-1:]
+    assert told == transcript_of(run)[2][1]
     return row, told
 
 
@@ -96,9 +96,9 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_each_tool_does_its_work(workshop: Workshop, files, name):
+async def test_each_tool_does_its_work(harness: WorkerHarness, files, name):
     arguments, words = GOOD[name]
-    row, told = await used(workshop, name, **arguments)
+    row, told = await used(harness, name, **arguments)
     assert row.status == "finished"
     assert told.startswith(words)
 
@@ -112,8 +112,8 @@ async def test_each_tool_does_its_work(workshop: Workshop, files, name):
         ("image", {"image": "dot.png"}, "dot.png: image/png"),
     ],
 )
-async def test_names_that_models_were_trained_with_are_understood(workshop: Workshop, files, name, arguments, words):
-    row, told = await used(workshop, name, **arguments)
+async def test_names_that_models_were_trained_with_are_understood(harness: WorkerHarness, files, name, arguments, words):
+    row, told = await used(harness, name, **arguments)
     assert row.status == "finished"
     assert told.startswith(words)
 
@@ -131,8 +131,8 @@ async def test_names_that_models_were_trained_with_are_understood(workshop: Work
         ("image", {"path": 7}, "`path`: Input should be a valid string"),
     ],
 )
-async def test_bad_parameters_are_told_in_words_and_nothing_runs(workshop: Workshop, files, name, arguments, words):
-    row, told = await used(workshop, name, **arguments)
+async def test_bad_parameters_are_told_in_words_and_nothing_runs(harness: WorkerHarness, files, name, arguments, words):
+    row, told = await used(harness, name, **arguments)
     assert (row.status, row.result["details"]) == ("failed", {"code": "invalid_arguments"})
     assert told.startswith(f"invalid arguments for `{name}`: {words}")
     assert "It did not run." in told
@@ -151,28 +151,28 @@ async def test_bad_parameters_are_told_in_words_and_nothing_runs(workshop: Works
         ("image", {"path": "none.png"}, "neither a file in the workspace nor an image attached"),
     ],
 )
-async def test_failures_are_told_in_words(workshop: Workshop, files, name, arguments, words):
-    row, told = await used(workshop, name, **arguments)
+async def test_failures_are_told_in_words(harness: WorkerHarness, files, name, arguments, words):
+    row, told = await used(harness, name, **arguments)
     assert row.status == "failed"
     assert words in told
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_a_call_can_be_aborted_half_way(workshop: Workshop, files, hanging, eventually, name):
-    run_pk = workshop.send(call(name, GOOD[name][0]))
+async def test_a_call_can_be_aborted_half_way(harness: WorkerHarness, files, hanging, eventually, name):
+    run_pk = harness.send(call(name, GOOD[name][0]))
     await eventually(hanging.is_set)
-    lifecycle.request_abort(user=workshop.user, session=workshop.session)
-    run = await workshop.ended(run_pk)
+    lifecycle.request_abort(user=harness.user, session=harness.session)
+    run = await harness.ended(run_pk)
     assert (run.status, run.reason) == ("aborted", "rpc")
     (row,) = calls_of(run)
     assert (row.status, row.result["details"]) == ("failed", {"code": "stopped"})
-    assert said_in(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
+    assert transcript_of(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(workshop: Workshop, files, hanging, settings, name):
+async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(harness: WorkerHarness, files, hanging, settings, name):
     settings.TOOL_TIMEOUT_SECONDS = 0.1
-    row, told = await used(workshop, name, **GOOD[name][0])
+    row, told = await used(harness, name, **GOOD[name][0])
     assert (row.status, row.result["details"]) == ("failed", {"code": "tool_timeout"})
     assert told.startswith(f"tool_timeout: `{name}` was stopped after 0.1 s")
     changes = name in ("write", "edit", "apply_patch")
@@ -193,14 +193,14 @@ async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(worksho
         ),
     ],
 )
-async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: Workshop, files, settings, name, arguments):
+async def test_too_much_output_is_cut_in_the_middle_and_says_so(harness: WorkerHarness, files, settings, name, arguments):
     settings.TOOL_RESULT_KB = 1
     (files / "many").mkdir()
     (files / DEEP).mkdir(parents=True)
     (files / DEEP / "old.txt").write_text("one")
     for number in range(100):
         (files / "many" / f"file-{number:03}").touch()
-    row, told = await used(workshop, name, **arguments)
+    row, told = await used(harness, name, **arguments)
     assert row.status == "finished"
     assert "showing the first 716 and the last 308 of " in told
     assert len(told) < 1200
@@ -216,20 +216,20 @@ async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: Worksh
     ],
     ids=["bytes", "pixels", "damaged", "svg"],
 )
-async def test_images_that_no_model_takes_are_refused(workshop: Workshop, files, content, words):
+async def test_images_that_no_model_takes_are_refused(harness: WorkerHarness, files, content, words):
     (files / "odd.png").write_bytes(content)
-    row, told = await used(workshop, "image", path="odd.png")
+    row, told = await used(harness, "image", path="odd.png")
     assert row.status == "failed"
     assert words in told
     assert not Attachment.objects.exists()
 
 
-async def test_an_image_reaches_the_model_and_the_card_without_its_bytes_in_any_row(workshop: Workshop, files):
+async def test_an_image_reaches_the_model_and_the_card_without_its_bytes_in_any_row(harness: WorkerHarness, files):
     content = png(4, 4, padding=1 << 20)
     (files / "large.png").write_bytes(content)
-    row, _ = await used(workshop, "image", path="large.png")
+    row, _ = await used(harness, "image", path="large.png")
     kept = Attachment.objects.get()
-    assert (kept.session_id, kept.name, kept.mime_type, kept.is_image) == (workshop.session.pk, "large.png", "image/png", True)
+    assert (kept.session_id, kept.name, kept.mime_type, kept.is_image) == (harness.session.pk, "large.png", "image/png", True)
     assert path_of(kept.sha256).read_bytes() == content
     block = {"type": "image", "attachmentId": str(kept.pk), "mimeType": "image/png", "name": "large.png", "size": len(content)}
     assert row.result["content"][1] == block
@@ -237,44 +237,44 @@ async def test_an_image_reaches_the_model_and_the_card_without_its_bytes_in_any_
     assert ended["result"]["content"][1] == block
     entry = row.run.entries.get(role="toolResult")
     assert (entry.content[1], entry.meta["imageIds"]) == (block, [str(kept.pk)])
-    last = workshop.model.bodies[-1]["messages"][-2:]
+    last = harness.model.bodies[-1]["messages"][-2:]
     assert [message["role"] for message in last] == ["tool", "user"]
     words, image = last[1]["content"]
     assert words["text"] == '[Not written by the user: images that tools returned, in this order: "large.png" of image]'
     assert image["image_url"]["url"] == f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
-async def test_the_same_image_twice_is_kept_once(workshop: Workshop, files):
-    await used(workshop, "image", path="dot.png")
-    await used(workshop, "image", path="dot.png")
+async def test_the_same_image_twice_is_kept_once(harness: WorkerHarness, files):
+    await used(harness, "image", path="dot.png")
+    await used(harness, "image", path="dot.png")
     assert Attachment.objects.count() == 1
 
 
-async def test_images_of_several_calls_come_behind_all_results(workshop: Workshop, files):
+async def test_images_of_several_calls_come_behind_all_results(harness: WorkerHarness, files):
     (files / "other.png").write_bytes(png(5, 5))
     prompt = '[[tool=image args={"path":"dot.png"}]] [[tool=image args={"path":"other.png"} parallel=1]] [[text=done]]'
-    await workshop.answer(prompt)
-    last = workshop.model.bodies[-1]["messages"][-4:]
+    await harness.answer(prompt)
+    last = harness.model.bodies[-1]["messages"][-4:]
     assert [message["role"] for message in last] == ["assistant", "tool", "tool", "user"]
     assert [part["type"] for part in last[3]["content"]] == ["text", "image_url", "image_url"]
 
 
-async def test_a_secret_of_the_host_does_not_reach_model_or_transcript(workshop: Workshop, files, monkeypatch):
+async def test_a_secret_of_the_host_does_not_reach_model_or_transcript(harness: WorkerHarness, files, monkeypatch):
     monkeypatch.setenv("ACME_API_KEY", "a-secret-of-this-host")
     (files / "a.txt").write_text("key: a-secret-of-this-host\n")
-    row, told = await used(workshop, "read", path="a.txt")
+    row, told = await used(harness, "read", path="a.txt")
     assert told == "key: [redacted]"
-    assert "a-secret" not in json.dumps([row.result, workshop.model.bodies[-1], [event.data for event in events_of(row.run)]])
+    assert "a-secret" not in json.dumps([row.result, harness.model.bodies[-1], [event.data for event in events_of(row.run)]])
 
 
 def repeated(times: int, name: str = "read", **arguments) -> str:
     return " ".join(f"[[tool={name} args={json.dumps(arguments)}]]" for _ in range(times)) + " [[text=done]]"
 
 
-async def test_a_model_in_a_circle_is_warned_then_stopped(workshop: Workshop, files):
-    run = await workshop.answer(repeated(7, path="a.txt"))
+async def test_a_model_in_a_circle_is_warned_then_stopped(harness: WorkerHarness, files):
+    run = await harness.answer(repeated(7, path="a.txt"))
     assert run.status == "completed"
-    results = [text for role, text in said_in(run) if role == "toolResult"]
+    results = [text for role, text in transcript_of(run) if role == "toolResult"]
     assert results[:3] == ["one"] * 3
     assert [text.startswith("one\n[repeated: the ") for text in results[3:5]] == [True, True]
     assert [text.startswith("loop_detected: `read` was called 5 times") for text in results[5:]] == [True, True]
@@ -282,9 +282,9 @@ async def test_a_model_in_a_circle_is_warned_then_stopped(workshop: Workshop, fi
     assert calls_of(run)[5].result["details"] == {"code": "loop_detected", "repeats": 5}
 
 
-async def test_the_same_call_many_times_in_one_turn_is_stopped_too(workshop: Workshop, files):
+async def test_the_same_call_many_times_in_one_turn_is_stopped_too(harness: WorkerHarness, files):
     first, *more = ['[[tool=read args={"path":"a.txt"}%s]]' % ("" if number == 0 else " parallel=1") for number in range(7)]
-    run = await workshop.answer(" ".join([first, *more, "[[text=done]]"]))
+    run = await harness.answer(" ".join([first, *more, "[[text=done]]"]))
     assert [row.status for row in calls_of(run)] == ["finished"] * 5 + ["failed"] * 2
     told = {row.call_id: row.result for row in calls_of(run)}
     assert [result["details"].get("code") for result in told.values()][5:] == ["loop_detected"] * 2
@@ -299,15 +299,15 @@ async def test_the_same_call_many_times_in_one_turn_is_stopped_too(workshop: Wor
     ],
     ids=["refused", "made up", "unreadable"],
 )
-async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: Workshop, files, name, arguments, reason):
-    run = await workshop.answer(f"[[tool={name} args={arguments}]] " * 7 + "[[text=done]]")
+async def test_a_call_that_never_runs_is_a_circle_as_well(harness: WorkerHarness, files, name, arguments, reason):
+    run = await harness.answer(f"[[tool={name} args={arguments}]] " * 7 + "[[text=done]]")
     assert run.status == "completed"
-    results = [text for role, text in said_in(run) if role == "toolResult"]
+    results = [text for role, text in transcript_of(run) if role == "toolResult"]
     assert [text.startswith(reason) for text in results[:5]] == [True] * 5
     assert ["[repeated: " in text for text in results[:5]] == [False] * 3 + [True] * 2
     assert [text.startswith(f"loop_detected: `{name}` was called 5 times") for text in results[5:]] == [True, True]
     # What the model was told is what is stored, and a refusal stays one in the records.
-    told = [message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] == "tool"]
+    told = [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "tool"]
     assert told == results
     assert {row.status for row in calls_of(run)} == {"failed" if name == "read" else "refused"}
 
@@ -315,7 +315,7 @@ async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: Workshop, fi
 @pytest.mark.parametrize(
     ("module", "step"), [(runner, "ask_model"), (tool_turns, "list_steps")], ids=["before the answer", "before the call"]
 )
-async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch, module, step):
+async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(harness: WorkerHarness, files, monkeypatch, module, step):
     really, times = getattr(module, step), itertools.count(1)
 
     def lost_at_the_sixth(*args, **options):
@@ -324,54 +324,54 @@ async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop
         return really(*args, **options)
 
     monkeypatch.setattr(module, step, lost_at_the_sixth)
-    run = await workshop.answer(repeated(6, path="a.txt"))
-    results = [text for role, text in said_in(run) if role == "toolResult"]
+    run = await harness.answer(repeated(6, path="a.txt"))
+    results = [text for role, text in transcript_of(run) if role == "toolResult"]
     assert (run.status, run.lease_token > 1) == ("completed", True)
     assert results[5].startswith("loop_detected: `read` was called 5 times")
 
 
-async def test_a_new_message_begins_anew(workshop: Workshop, files):
-    await workshop.answer(repeated(6, path="a.txt"))
-    _, told = await used(workshop, "read", path="a.txt")
+async def test_a_new_message_begins_anew(harness: WorkerHarness, files):
+    await harness.answer(repeated(6, path="a.txt"))
+    _, told = await used(harness, "read", path="a.txt")
     assert told == "one"
 
 
-async def test_a_copy_of_the_conversation_has_the_images_too(workshop: Workshop, files):
-    row, _ = await used(workshop, "image", path="dot.png")
-    copy = fork_session(workshop.user, workshop.session)
+async def test_a_copy_of_the_conversation_has_the_images_too(harness: WorkerHarness, files):
+    row, _ = await used(harness, "image", path="dot.png")
+    copy = fork_session(harness.user, harness.session)
     entry = TranscriptEntry.objects.get(session=copy, role="toolResult")
     assert entry.meta["imageIds"] == [entry.content[1]["attachmentId"]]
     assert Attachment.objects.get(pk=entry.meta["imageIds"][0]).session_id == copy.pk
     assert entry.meta["imageIds"] != [row.result["content"][1]["attachmentId"]]
 
 
-async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(workshop: Workshop, files, monkeypatch):
+async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(harness: WorkerHarness, files, monkeypatch):
     def full(*args, **options):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(attachments, "store_file", full)
-    row, told = await used(workshop, "image", path="dot.png")
+    row, told = await used(harness, "image", path="dot.png")
     assert row.status == "finished"
     assert row.result["content"][1] == {"type": "text", "text": "[an image could not be stored]"}
     assert "dot.png: image/png" in told
 
 
-async def test_the_next_message_still_shows_the_image(workshop: Workshop, files):
-    await used(workshop, "image", path="dot.png")
-    before = workshop.model.bodies[-1]["messages"]
-    await workshop.answer("[[text=still]] and now?")
-    assert workshop.model.bodies[-1]["messages"][: len(before)] == before  # the same words again: prompts stay cacheable
+async def test_the_next_message_still_shows_the_image(harness: WorkerHarness, files):
+    await used(harness, "image", path="dot.png")
+    before = harness.model.bodies[-1]["messages"]
+    await harness.answer("[[text=still]] and now?")
+    assert harness.model.bodies[-1]["messages"][: len(before)] == before  # the same words again: prompts stay cacheable
 
 
-async def test_a_model_without_eyes_is_not_offered_the_tool(workshop: Workshop, files, settings):
+async def test_a_model_without_eyes_is_not_offered_the_tool(harness: WorkerHarness, files, settings):
     settings.DEFAULT_MODEL = "openai/gpt-3.5-turbo"
-    run = await workshop.answer(call("image", {"path": "dot.png"}))
+    run = await harness.answer(call("image", {"path": "dot.png"}))
     assert calls_of(run)[0].status == "refused"
 
 
-async def test_a_gemini_model_is_shown_schemas_it_takes(workshop: Workshop, settings):
+async def test_a_gemini_model_is_shown_schemas_it_takes(harness: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "openai/gemini-like"
-    await workshop.answer("[[text=ok]]")
-    shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in workshop.model.bodies[-1]["tools"]}
+    await harness.answer("[[text=ok]]")
+    shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in harness.model.bodies[-1]["tools"]}
     assert shown["read"]["properties"]["limit"].keys() == {"type", "description", "default"}
     assert "additionalProperties" not in shown["read"]

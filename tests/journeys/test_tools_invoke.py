@@ -10,14 +10,14 @@ from agents.models import Agent
 from clawsite.accounts.models import FailedSignIns
 from clawsite.accounts.sign_in import throttle
 from sessions_app.models import Run, ToolCall
-from tests.conftest import PASSWORD
+from tests.harness.users import PASSWORD
 from tools_app.policy_store import policies
 
 
 @pytest.fixture
-def call(live, person):
+def call(live, make_user):
     """Invoke over HTTP as somebody new, or as `user`."""
-    user = person()
+    user = make_user()
 
     async def invoke(body, *, user=user, token=None, **headers):
         token = live.api_token(user) if token is None else token
@@ -155,17 +155,17 @@ async def test_a_call_is_never_a_rehearsal(call):
     assert ToolCall.objects.count() == before + 1
 
 
-async def test_who_sends_it_must_be_known_and_may_write(call, live, person):
+async def test_who_sends_it_must_be_known_and_may_write(call, live, make_user):
     assert (await call({"tool": "read"}, token="")).status_code == 401
     assert (await call({"tool": "read"}, token="claw_nothing")).status_code == 401
-    assert (await call({"tool": "read"}, user=person("Auditor"))).status_code == 403
+    assert (await call({"tool": "read"}, user=make_user("Auditor"))).status_code == 403
     async with httpx.AsyncClient(base_url=live.url) as client:
         looked = await client.get("/tools/invoke")
     assert (looked.status_code, looked.headers["Allow"]) == (405, "POST")
 
 
-async def test_somebody_elses_session_is_not_found(call, person, session_of):
-    theirs = session_of(person())
+async def test_somebody_elses_session_is_not_found(call, make_user, make_session):
+    theirs = make_session(make_user())
     answer = await call({"tool": "session_status", "sessionKey": f"session:{theirs.id}"})
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found")
     assert not Run.objects.filter(session=theirs).exists()
@@ -182,8 +182,8 @@ async def test_a_cookie_needs_the_csrf_token_too(call, live, settings):
     assert (await call(body, token="", Cookie=cookies, **{"X-CSRFToken": token})).status_code == 200
 
 
-async def test_the_socket_offers_the_same(live, person):
-    async with live.client(person()) as client:
+async def test_the_socket_offers_the_same(live, make_user):
+    async with live.client(make_user()) as client:
         wish = {"name": "write", "args": {"path": "a.md", "content": "# A"}, "idempotencyKey": "written-once"}
         done = await client.request("tools.invoke", wish)
         assert done["ok"]
@@ -203,8 +203,8 @@ async def test_the_socket_offers_the_same(live, person):
         assert {"read", "write", "edit", "glob", "grep"} <= {tool["id"] for tool in fs["tools"]}
 
 
-async def test_a_call_waits_for_its_turn_and_can_be_stopped(live, person, eventually):
-    user, key = person(), "agent:main:busy"
+async def test_a_call_waits_for_its_turn_and_can_be_stopped(live, make_user, eventually):
+    user, key = make_user(), "agent:main:busy"
     async with live.client(user) as client:
         await client.request("chat.send", {"message": "[[tokens=3 hang_after=1]]", "sessionKey": key, "idempotencyKey": "long"})
         await eventually(lambda: Run.objects.filter(run_id="long", owner=user, status="running").exists())

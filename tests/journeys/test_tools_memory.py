@@ -8,7 +8,7 @@ from agents.context.workspace import ensure_workspace
 from agents.memory import notes
 from agents.models import Agent, MemoryFile
 from sessions_app.runs import lifecycle
-from tests.workshop import Workshop, calls_of, said_in
+from tests.harness.worker import WorkerHarness, calls_of, transcript_of
 from tools_app.sources import tools as source_tools
 
 
@@ -20,15 +20,15 @@ def workspace(user):
     return ensure_workspace(Agent.objects.get(slug="main"), user.pk)
 
 
-async def results(workshop: Workshop, prompt: str) -> list[dict]:
-    run = await workshop.answer(prompt + "[[text=done]]")
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+async def results(harness: WorkerHarness, prompt: str) -> list[dict]:
+    run = await harness.answer(prompt + "[[text=done]]")
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     return [call.result for call in calls_of(run)]
 
 
-async def test_what_an_agent_notes_it_finds_again(workshop: Workshop):
+async def test_what_an_agent_notes_it_finds_again(harness: WorkerHarness):
     _, found, shown = await results(
-        workshop,
+        harness,
         asks("write", path="memory/2026-02-01.md", content="# 会议\n\n预算定为五万。\nThe lobster sleeps.\n")
         + asks("memory_search", query="预算是多少？")
         + asks("memory_get", path="memory/2026-02-01.md", from_line=3, lines=1),
@@ -40,9 +40,9 @@ async def test_what_an_agent_notes_it_finds_again(workshop: Workshop):
     assert shown["details"]["text"] == "预算定为五万。"
 
 
-async def test_bad_parameters_come_back_in_words(workshop: Workshop):
+async def test_bad_parameters_come_back_in_words(harness: WorkerHarness):
     answers = await results(
-        workshop,
+        harness,
         asks("memory_search", query="")
         + asks("memory_search", query="x", max_results=0)
         + asks("memory_get", path="MEMORY.md", from_line=0)
@@ -55,32 +55,32 @@ async def test_bad_parameters_come_back_in_words(workshop: Workshop):
     assert "is not a note" in told[4]
 
 
-async def test_a_large_answer_is_cut_and_says_so(workshop: Workshop):
-    root = workspace(workshop.user)
+async def test_a_large_answer_is_cut_and_says_so(harness: WorkerHarness):
+    root = workspace(harness.user)
     (root / "memory").mkdir()
     for number in range(60):
         (root / f"memory/{number}.md").write_text("lobster " + "水" * 500 + f"\n{number}")
     (root / "MEMORY.md").write_text(("x" * 7_000 + "\n") * 20)
     found, shown = await results(
-        workshop, asks("memory_search", query="lobster", max_results=50) + asks("memory_get", path="MEMORY.md")
+        harness, asks("memory_search", query="lobster", max_results=50) + asks("memory_get", path="MEMORY.md")
     )
     assert "did not fit" in found["details"]["cut"]
     assert len(json.dumps(found["details"])) < 100_000
     assert shown["details"]["cut"] == "continue with from_line 9"
 
 
-async def test_the_notes_of_one_person_are_never_anothers(workshop: Workshop, person):
-    stranger = person()
+async def test_the_notes_of_one_person_are_never_anothers(harness: WorkerHarness, make_user):
+    stranger = make_user()
     (workspace(stranger) / "MEMORY.md").write_text("the launch code is 7")
-    (workspace(workshop.user) / "MEMORY.md").write_text("my shopping list")
+    (workspace(harness.user) / "MEMORY.md").write_text("my shopping list")
     path = str(workspace(stranger) / "MEMORY.md")
-    found, shown = await results(workshop, asks("memory_search", query="launch code", min_score=0) + asks("memory_get", path=path))
+    found, shown = await results(harness, asks("memory_search", query="launch code", min_score=0) + asks("memory_get", path=path))
     assert found["details"]["results"] == []
     assert shown["content"][0]["text"].endswith("is outside the workspace: use a path relative to it")
 
 
-async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(workshop: Workshop, eventually, monkeypatch):
-    root = workspace(workshop.user)
+async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(harness: WorkerHarness, eventually, monkeypatch):
+    root = workspace(harness.user)
     (root / "memory").mkdir()
     for number in range(3):
         (root / f"memory/{number}.md").write_text(f"lobster {number}")
@@ -93,24 +93,24 @@ async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(workshop
         return read(files, path)
 
     monkeypatch.setattr(notes, "read_note", slowly)
-    run_pk = workshop.send(asks("memory_search", query="lobster"))
+    run_pk = harness.send(asks("memory_search", query="lobster"))
     await eventually(lambda: len(first) == 2)
-    lifecycle.request_abort(user=workshop.user, session=workshop.session)
-    run = await workshop.ended(run_pk)
+    lifecycle.request_abort(user=harness.user, session=harness.session)
+    run = await harness.ended(run_pk)
     held.set()
     assert (run.status, calls_of(run)[0].status) == ("aborted", "failed")
     assert MemoryFile.objects.count() == 1
-    (found,) = await results(workshop, asks("memory_search", query="lobster"))
+    (found,) = await results(harness, asks("memory_search", query="lobster"))
     assert len(found["details"]["results"]) == 3
 
 
-async def test_a_search_that_takes_too_long_is_stopped_in_words(workshop: Workshop, monkeypatch):
-    (workspace(workshop.user) / "MEMORY.md").write_text("lobster")
+async def test_a_search_that_takes_too_long_is_stopped_in_words(harness: WorkerHarness, monkeypatch):
+    (workspace(harness.user) / "MEMORY.md").write_text("lobster")
     held, read = threading.Event(), notes.read_note
     monkeypatch.setattr(notes, "read_note", lambda files, path: held.wait(20) and read(files, path))
     known = source_tools.load_tools().tools
     hasty = replace(known["memory_search"], factory=replace(known["memory_search"].factory, timeout_s=0.2))
     monkeypatch.setitem(known, "memory_search", hasty)
-    (stopped,) = await results(workshop, asks("memory_search", query="lobster"))
+    (stopped,) = await results(harness, asks("memory_search", query="lobster"))
     held.set()
     assert stopped["details"]["code"] == "tool_timeout"

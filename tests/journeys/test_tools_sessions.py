@@ -12,7 +12,7 @@ from sessions_app.models import Run, Session, ToolCall
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import members
 from sessions_app.sessions.service import ensure_session, inject_message
-from tests.workshop import Workshop, calls_of, said_in, view_of, words
+from tests.harness.worker import WorkerHarness, calls_of, token_text, transcript_of, view_of
 from tools_app.policy_store import policies
 
 pytestmark = pytest.mark.dialect
@@ -32,25 +32,25 @@ def everything(database):
 
 
 @pytest.fixture
-def there(workshop: Workshop, session_of) -> Session:
-    return session_of(workshop.user, "agent:main:there")
+def there(harness: WorkerHarness, make_session) -> Session:
+    return make_session(harness.user, "agent:main:there")
 
 
 def nested(session: Session) -> Run:
     return Run.objects.get(session=session, lane="nested")
 
 
-async def details(workshop: Workshop, prompt: str, **options) -> dict:
+async def details(harness: WorkerHarness, prompt: str, **options) -> dict:
     """What the first tool call of an answer to this came back with."""
-    run = await workshop.answer(prompt, **options)
+    run = await harness.answer(prompt, **options)
     assert run.status == "completed", run.error
     found: dict = calls_of(run)[0].result["details"]
     return found
 
 
-async def test_an_agent_asks_another_session_and_gets_its_answer(workshop: Workshop, there):
+async def test_an_agent_asks_another_session_and_gets_its_answer(harness: WorkerHarness, there):
     prompt = asks("sessions_send", session_key=there.key, message='[[text="pong from there"]]') + "[[text=thanks]]"
-    run = await workshop.answer(prompt)
+    run = await harness.answer(prompt)
     (call,) = calls_of(run)
     other = nested(there)
     assert call.result["details"] == {
@@ -59,89 +59,89 @@ async def test_an_agent_asks_another_session_and_gets_its_answer(workshop: Works
         "sessionKey": there.key,
         "reply": "pong from there",
     }
-    assert said_in(run)[-1] == ("assistant", "thanks")
-    assert said_in(other)[0][1].startswith("[Message from agent main in session ")
-    told = next(message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] == "tool")
+    assert transcript_of(run)[-1] == ("assistant", "thanks")
+    assert transcript_of(other)[0][1].startswith("[Message from agent main in session ")
+    told = next(message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "tool")
     assert told.startswith("Content from the agent of another session stands between")
 
 
-async def test_an_agent_sends_without_waiting(workshop: Workshop, there):
-    answer = await details(workshop, asks("sessions_send", session_key=there.key, message="[[text=later]]", timeout_seconds=0))
+async def test_an_agent_sends_without_waiting(harness: WorkerHarness, there):
+    answer = await details(harness, asks("sessions_send", session_key=there.key, message="[[text=later]]", timeout_seconds=0))
     assert answer["status"] == "accepted"
-    assert said_in(await workshop.ended(nested(there).pk))[-1] == ("assistant", "later")
+    assert transcript_of(await harness.ended(nested(there).pk))[-1] == ("assistant", "later")
 
 
-async def test_an_answer_that_does_not_come_in_time_is_told_and_comes_later(workshop: Workshop, there):
+async def test_an_answer_that_does_not_come_in_time_is_told_and_comes_later(harness: WorkerHarness, there):
     message = "[[tokens=5 hang_after=2]]"
-    answer = await details(workshop, asks("sessions_send", session_key=there.key, message=message, timeout_seconds=0.3))
+    answer = await details(harness, asks("sessions_send", session_key=there.key, message=message, timeout_seconds=0.3))
     assert answer["status"] == "timeout"
     other = nested(there)
     assert other.status in Run.UNFINISHED
-    lifecycle.request_abort(user=workshop.user, session=there)
-    await workshop.ended(other.pk)
+    lifecycle.request_abort(user=harness.user, session=there)
+    await harness.ended(other.pk)
 
 
-async def test_a_run_that_fails_over_there_is_told_as_an_error(workshop: Workshop, there):
-    answer = await details(workshop, asks("sessions_send", session_key=there.key, message="[[error=401]]"))
+async def test_a_run_that_fails_over_there_is_told_as_an_error(harness: WorkerHarness, there):
+    answer = await details(harness, asks("sessions_send", session_key=there.key, message="[[error=401]]"))
     assert answer["status"] == "error"
     assert "the model did not answer" in answer["error"]
 
 
-async def test_a_long_answer_is_cut_and_says_so(workshop: Workshop, there):
-    answer = await details(workshop, asks("sessions_send", session_key=there.key, message="[[tokens=3000]]"))
-    assert answer["reply"] == words(3000)[:8000]
-    assert answer["cut"].startswith(f"the first 8000 of {len(words(3000))} characters")
+async def test_a_long_answer_is_cut_and_says_so(harness: WorkerHarness, there):
+    answer = await details(harness, asks("sessions_send", session_key=there.key, message="[[tokens=3000]]"))
+    assert answer["reply"] == token_text(3000)[:8000]
+    assert answer["cut"].startswith(f"the first 8000 of {len(token_text(3000))} characters")
 
 
-async def test_an_abort_of_the_caller_leaves_the_other_run_alone(workshop: Workshop, there, eventually):
-    run_pk = workshop.send(asks("sessions_send", session_key=there.key, message="[[tokens=5 hang_after=2]]"))
+async def test_an_abort_of_the_caller_leaves_the_other_run_alone(harness: WorkerHarness, there, eventually):
+    run_pk = harness.send(asks("sessions_send", session_key=there.key, message="[[tokens=5 hang_after=2]]"))
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
-    lifecycle.request_abort(user=workshop.user, session=workshop.session)
-    run = await workshop.ended(run_pk)
+    lifecycle.request_abort(user=harness.user, session=harness.session)
+    run = await harness.ended(run_pk)
     assert (run.status, calls_of(run)[0].status) == ("aborted", "failed")
     assert nested(there).status == "running"
-    lifecycle.request_abort(user=workshop.user, session=there)
-    await workshop.ended(nested(there).pk)
+    lifecycle.request_abort(user=harness.user, session=there)
+    await harness.ended(nested(there).pk)
 
 
-async def test_two_sessions_that_wait_for_each_other_are_told_so(workshop: Workshop, there):
-    back = asks("sessions_send", session_key=workshop.session.key, message="and you?") + '[[text="then my answer"]]'
-    answer = await details(workshop, asks("sessions_send", session_key=there.key, message=back))
+async def test_two_sessions_that_wait_for_each_other_are_told_so(harness: WorkerHarness, there):
+    back = asks("sessions_send", session_key=harness.session.key, message="and you?") + '[[text="then my answer"]]'
+    answer = await details(harness, asks("sessions_send", session_key=there.key, message=back))
     assert (answer["status"], answer["reply"]) == ("ok", "then my answer")
     (refused,) = calls_of(nested(there))
     assert refused.is_error
     assert "waiting for this one's answer" in refused.result["content"][0]["text"]
-    assert not Run.objects.filter(session=workshop.session, lane="nested").exists()
+    assert not Run.objects.filter(session=harness.session, lane="nested").exists()
 
 
-async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_once(workshop: Workshop, there, session_of):
+async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_once(harness: WorkerHarness, there, make_session):
     """Two turns of the lane are held by the second and the third session, so the fourth would never get one."""
-    third, fourth = (session_of(workshop.user, f"agent:main:{name}") for name in ("third", "fourth"))
+    third, fourth = (make_session(harness.user, f"agent:main:{name}") for name in ("third", "fourth"))
     last = asks("sessions_send", session_key=fourth.key, message="[[text=never]]", timeout_seconds=300)
     back = asks("sessions_send", session_key=third.key, message=f"{last}[[text=alone]]") + "[[text=passed]]"
-    answer = await details(workshop, asks("sessions_send", session_key=there.key, message=back))
+    answer = await details(harness, asks("sessions_send", session_key=there.key, message=back))
     assert (answer["status"], answer["reply"]) == ("ok", "passed")
     (refused,) = calls_of(nested(third))
     assert "(2) are taken by sessions that are waiting themselves" in refused.result["content"][0]["text"]
     assert not Run.objects.filter(session=fourth).exists()
 
 
-async def test_sessions_that_keep_answering_each_other_come_to_an_end(workshop: Workshop, there, eventually):
+async def test_sessions_that_keep_answering_each_other_come_to_an_end(harness: WorkerHarness, there, eventually):
     """Each message makes the other session send the next one, as often as it is let."""
     message = "[[text=enough]]"
     for number in range(8):
-        to = there if number % 2 else workshop.session
+        to = there if number % 2 else harness.session
         message = asks("sessions_send", session_key=to.key, message=message, timeout_seconds=0)
-    await workshop.answer(message)
+    await harness.answer(message)
     await eventually(lambda: Run.objects.filter(lane="nested", status="completed").count() == 5)
     *_, last = Run.objects.filter(lane="nested").order_by("id")
     assert "5 times in a row" in calls_of(last)[0].result["content"][0]["text"]
     assert not Run.objects.filter(status__in=Run.UNFINISHED).exists()
 
 
-async def test_a_worker_that_dies_while_a_call_waits_sends_nothing_twice(stack, user, session_of, eventually):
+async def test_a_worker_that_dies_while_a_call_waits_sends_nothing_twice(stack, user, make_session, eventually):
     running = stack(workers=2, env={"CLAWSITE_LEASE_SECONDS": "5"})
-    here, there = session_of(user, "agent:main:here"), session_of(user, "agent:main:there")
+    here, there = make_session(user, "agent:main:here"), make_session(user, "agent:main:there")
     prompt = asks("sessions_send", session_key=there.key, message="[[tokens=4 hang_after=2 times=1 tag=there]]") + "[[text=done]]"
     run_pk = lifecycle.accept_run(user=user, session=here, run_id="k1", prompt=prompt).pk
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
@@ -153,23 +153,23 @@ async def test_a_worker_that_dies_while_a_call_waits_sends_nothing_twice(stack, 
         worker.spawn()
     run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
     other = await eventually(lambda: Run.objects.filter(session=there, status__in=Run.ENDED).first(), seconds=40)
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     assert [(call.name, call.status) for call in calls_of(run)] == [("sessions_send", ToolCall.Status.INTERRUPTED)]
-    assert (other.status, said_in(other)[-1]) == ("completed", ("assistant", words(4)))
+    assert (other.status, transcript_of(other)[-1]) == ("completed", ("assistant", token_text(4)))
     assert Run.objects.filter(session=there).count() == 1
 
 
-async def test_an_agent_lists_sessions_and_reads_one(workshop: Workshop, there):
-    await workshop.answer("[[text=hello]]", session=there)
-    listed = await details(workshop, asks("sessions_list", message_limit=1))
+async def test_an_agent_lists_sessions_and_reads_one(harness: WorkerHarness, there):
+    await harness.answer("[[text=hello]]", session=there)
+    listed = await details(harness, asks("sessions_list", message_limit=1))
     rows = {row["key"]: row for row in listed["sessions"]}
-    assert rows[workshop.session.key]["state"] == "running"
+    assert rows[harness.session.key]["state"] == "running"
     assert rows[there.key]["messages"][0]["text"] == "hello"
-    read = await details(workshop, asks("sessions_history", session_key=there.key))
+    read = await details(harness, asks("sessions_history", session_key=there.key))
     assert [message["text"] for message in read["messages"]] == ["[[text=hello]]", "hello"]
 
 
-async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(workshop: Workshop, everything):
+async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(harness: WorkerHarness, everything):
     calls = (
         ("sessions_list", {"kinds": ["everything"]}),
         ("sessions_list", {"message_limit": 21}),
@@ -179,16 +179,16 @@ async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(workshop: W
         ("agents_list", {"agent": "main"}),
         ("message", {"action": "delete", "message": "x"}),
     )
-    run = await workshop.answer("".join(asks(name, **arguments) for name, arguments in calls) + "[[text=sorry]]")
+    run = await harness.answer("".join(asks(name, **arguments) for name, arguments in calls) + "[[text=sorry]]")
     assert run.status == "completed"
     for call, (name, _) in zip(calls_of(run), calls, strict=True):
         assert call.is_error
         assert f"invalid arguments for `{name}`" in call.result["content"][0]["text"]
 
 
-async def test_status_and_agents_are_told(workshop: Workshop, there, everything):
+async def test_status_and_agents_are_told(harness: WorkerHarness, there, everything):
     Agent.objects.create(slug="helper", name="Helper")
-    run = await workshop.answer(asks("session_status", session_key=there.key) + asks("agents_list") + "[[text=ok]]")
+    run = await harness.answer(asks("session_status", session_key=there.key) + asks("agents_list") + "[[text=ok]]")
     status, agents = [call.result["details"] for call in calls_of(run)]
     assert (status["session"], status["model"]) == (there.key, "openai/fake-1")
     assert [agent["id"] for agent in agents["agents"]] == ["main", "helper"]
@@ -219,44 +219,44 @@ def words_in_many_sessions(there: Session) -> None:
     ],
 )
 async def test_too_much_to_tell_is_left_out_by_whole_pieces_and_says_so(
-    workshop: Workshop, there, everything, name, arguments, furnish, cut
+    harness: WorkerHarness, there, everything, name, arguments, furnish, cut
 ):
     furnish(there)
-    run = await workshop.answer(asks(name, **arguments) + "[[text=done]]")
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    run = await harness.answer(asks(name, **arguments) + "[[text=done]]")
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     (row,) = calls_of(run)
     assert re.match(cut, row.result["details"]["cut"])
-    (told,) = [message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] == "tool"]
+    (told,) = [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "tool"]
     assert len(told.encode()) < 100 * 1024
     # What is left is whole: the model can read it as the JSON it is.
     assert json.loads(told[told.index("{") : told.rindex("}") + 1]) == row.result["details"]
 
 
 async def test_an_answer_beyond_the_limit_of_the_installation_is_cut_and_what_was_said_is_not(
-    workshop: Workshop, everything, settings
+    harness: WorkerHarness, everything, settings
 ):
     settings.TOOL_RESULT_KB = 0.1
-    run = await workshop.answer(asks("message", message="w" * 50_000) + "[[text=done]]")
+    run = await harness.answer(asks("message", message="w" * 50_000) + "[[text=done]]")
     assert run.status == "completed"
     (row,) = calls_of(run)
     assert (row.status, "[cut: showing " in row.result["content"][0]["text"]) == ("finished", True)
-    assert workshop.session.entries.get(run=None).text == "w" * 50_000
+    assert harness.session.entries.get(run=None).text == "w" * 50_000
 
 
-async def test_an_agent_speaks_up_here_and_elsewhere(workshop: Workshop, there, everything):
+async def test_an_agent_speaks_up_here_and_elsewhere(harness: WorkerHarness, there, everything):
     prompt = asks("message", message="half done") + asks("message", target=there.key, message="look") + "[[text=done]]"
-    run = await workshop.answer(prompt)
-    assert [call.result["details"]["sessionKey"] for call in calls_of(run)] == [workshop.session.key, there.key]
-    here = [entry.text for entry in workshop.session.entries.order_by("position") if entry.run_id is None]
+    run = await harness.answer(prompt)
+    assert [call.result["details"]["sessionKey"] for call in calls_of(run)] == [harness.session.key, there.key]
+    here = [entry.text for entry in harness.session.entries.order_by("position") if entry.run_id is None]
     elsewhere = [entry.text for entry in there.entries.all()]
     assert here == ["half done"]
-    assert elsewhere == [f"[Message from agent main in session {workshop.session.key}]\n\nlook"]
+    assert elsewhere == [f"[Message from agent main in session {harness.session.key}]\n\nlook"]
 
 
-async def test_agents_of_different_people_never_meet(workshop: Workshop, person, session_of, everything):
-    stranger = person()
-    secret = session_of(stranger, "agent:main:secret")
-    await workshop.answer("[[text=hidden]]", session=session_of(workshop.user, "agent:main:own"))
+async def test_agents_of_different_people_never_meet(harness: WorkerHarness, make_user, make_session, everything):
+    stranger = make_user()
+    secret = make_session(stranger, "agent:main:secret")
+    await harness.answer("[[text=hidden]]", session=make_session(harness.user, "agent:main:own"))
     calls = [
         asks("sessions_list", message_limit=5),
         *(
@@ -270,19 +270,19 @@ async def test_agents_of_different_people_never_meet(workshop: Workshop, person,
             )
         ),
     ]
-    run = await workshop.answer("".join(calls) + "[[text=ok]]")
+    run = await harness.answer("".join(calls) + "[[text=ok]]")
     listed, *others = calls_of(run)
-    assert {row["key"] for row in listed.result["details"]["sessions"]} == {workshop.session.key, "agent:main:own"}
+    assert {row["key"] for row in listed.result["details"]["sessions"]} == {harness.session.key, "agent:main:own"}
     assert [call.is_error for call in others] == [True] * 8
     assert not secret.entries.exists()
     assert not Run.objects.filter(session=secret).exists()
 
 
-async def test_a_guest_does_not_look_into_the_owners_sessions(workshop: Workshop, there, person):
-    guest = person()
-    members.share(workshop.user, workshop.session, guest.username, "writer")
+async def test_a_guest_does_not_look_into_the_owners_sessions(harness: WorkerHarness, there, make_user):
+    guest = make_user()
+    members.share(harness.user, harness.session, guest.username, "writer")
     prompt = asks("sessions_list") + asks("sessions_history", session_key=f"session:{there.pk}") + "[[text=ok]]"
-    asked = lifecycle.accept_run(user=guest, session=workshop.session, run_id="g1", prompt=prompt)
-    listed, read = calls_of(await workshop.ended(asked.pk))
+    asked = lifecycle.accept_run(user=guest, session=harness.session, run_id="g1", prompt=prompt)
+    listed, read = calls_of(await harness.ended(asked.pk))
     assert len(listed.result["details"]["sessions"]) == 1
     assert read.is_error

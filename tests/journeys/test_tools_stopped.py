@@ -9,7 +9,7 @@ import pytest
 from agents.tools import memory, message, sessions, sessions_send
 from sessions_app.models import TranscriptEntry
 from sessions_app.runs import lifecycle
-from tests.workshop import Workshop, calls_of, said_in
+from tests.harness.worker import WorkerHarness, calls_of, transcript_of
 from tools_app.policy_store import policies
 from tools_app.sources import tools as source_tools
 
@@ -53,24 +53,24 @@ def wish(name: str, arguments: dict) -> str:
 
 
 @each_tool
-async def test_a_call_can_be_aborted_half_way(workshop: Workshop, everything, hanging, eventually, name, arguments):
-    run_pk = workshop.send(wish(name, arguments))
+async def test_a_call_can_be_aborted_half_way(harness: WorkerHarness, everything, hanging, eventually, name, arguments):
+    run_pk = harness.send(wish(name, arguments))
     await eventually(hanging.is_set)
-    lifecycle.request_abort(user=workshop.user, session=workshop.session)
-    run = await workshop.ended(run_pk)
+    lifecycle.request_abort(user=harness.user, session=harness.session)
+    run = await harness.ended(run_pk)
     (row,) = calls_of(run)
     assert (run.status, row.status, row.result["details"]) == ("aborted", "failed", {"code": "stopped"})
-    assert said_in(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
+    assert transcript_of(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
 
 
 @each_tool
 async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(
-    workshop: Workshop, everything, hanging, monkeypatch, name, arguments
+    harness: WorkerHarness, everything, hanging, monkeypatch, name, arguments
 ):
     known = source_tools.load_tools().tools
     monkeypatch.setitem(known, name, replace(known[name], factory=replace(known[name].factory, timeout_s=0.1)))
-    run = await workshop.answer(wish(name, arguments))
+    run = await harness.answer(wish(name, arguments))
     (row,) = calls_of(run)
     assert (run.status, row.status, row.result["details"]) == ("completed", "failed", {"code": "tool_timeout"})
-    assert said_in(run)[-1] == ("assistant", "done")
+    assert transcript_of(run)[-1] == ("assistant", "done")
     assert not TranscriptEntry.objects.filter(text__contains="never said", role="assistant").exists()

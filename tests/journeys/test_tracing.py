@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from sessions_app.models import Run
-from tests.protocol.server import Sockets
+from tests.harness.protocol import SocketClients
 
 CLIENT = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
 OTHER = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
@@ -64,8 +64,8 @@ def collector():
     made.server.server_close()
 
 
-async def test_one_trace_goes_through_frame_run_model_call_and_tool_call(collector, stack, user, session_of, eventually):
-    session = session_of(user, "agent:main:main")
+async def test_one_trace_goes_through_frame_run_model_call_and_tool_call(collector, stack, user, make_session, eventually):
+    session = make_session(user, "agent:main:main")
     started = stack(
         env={
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
@@ -75,7 +75,7 @@ async def test_one_trace_goes_through_frame_run_model_call_and_tool_call(collect
             "CLAWSITE_LEASE_SECONDS": "10",
         }
     )
-    sockets = Sockets(started.url.removeprefix("http://"))
+    sockets = SocketClients(started.url.removeprefix("http://"))
     socket = await sockets.connect(started.api_token(user))
     words = f'{SECRET} [[tool=write args={{"path":"a.txt","content":"{SECRET}"}}]] [[tag=traced]]'
     sent = {"sessionKey": "main", "message": words, "idempotencyKey": "traced"}
@@ -97,7 +97,7 @@ async def test_one_trace_goes_through_frame_run_model_call_and_tool_call(collect
         assert frame.parent_span_id.hex() == parent
         assert run.parent_span_id == frame.span_id
         assert {span.parent_span_id for span in (*models, tool)} == {run.span_id}
-        asked = [record["traceparent"] for record in started.asked("traced")]
+        asked = [record["traceparent"] for record in started.model_requests("traced")]
         assert sorted(asked) == sorted(f"00-{trace}-{span.span_id.hex()}-01" for span in models)
         assert len(asked) == 2
 

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from tests.journeys.claw import claw
+from tests.journeys.claw_command import run_claw
 from tests.journeys.test_cli_serve import PATIENCE, Served
 
 pytestmark = pytest.mark.dialect
@@ -87,7 +87,7 @@ def test_an_old_database_keeps_its_rows_and_works(old_database: OldDatabase, req
     assert old_database.query("SELECT app_label FROM django_content_type WHERE model = 'hook'") == ["connectors"]
 
     def run(*arguments: str, token: str = "") -> str:
-        outcome = claw(*arguments, env=upgraded.env | ({"CLAWSITE_GATEWAY_TOKEN": token} if token else {}))
+        outcome = run_claw(*arguments, env=upgraded.env | ({"CLAWSITE_GATEWAY_TOKEN": token} if token else {}))
         assert outcome.code == 0, outcome.err
         return outcome.out
 

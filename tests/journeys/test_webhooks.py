@@ -11,7 +11,7 @@ from clawsite.connectors.models import Hook, HookDelivery
 from clawsite.connectors.webhook import service
 from clawsite.infra import clock
 from sessions_app.models import Run, SystemEvent, ToolCall, TranscriptEntry
-from tests.hooks import make_hook
+from tests.harness.webhooks import create_webhook
 
 pytestmark = pytest.mark.dialect
 
@@ -29,10 +29,10 @@ def post(live):
 
 
 @pytest.fixture
-def hook(person, database):
+def hook(make_user, database):
     """Make webhooks that are gone after the test, so that the next one may have their path."""
-    operator = person("Operator")
-    yield lambda *slug, **fields: make_hook(operator, *slug, **fields)
+    operator = make_user("Operator")
+    yield lambda *slug, **fields: create_webhook(operator, *slug, **fields)
     HookDelivery.objects.all().delete()
     Hook.objects.all().delete()
 
@@ -178,7 +178,7 @@ async def test_an_old_signature_is_refused(hook, post, monkeypatch):
     assert (await post("news", body, **headers)).status_code == 401
 
 
-async def test_what_is_wrong_with_a_request_is_said(hook, post, live, person):
+async def test_what_is_wrong_with_a_request_is_said(hook, post, live, make_user):
     made = hook()
     ok = bearer(made)
     assert (await post("news", b"{", **ok)).json() == {"ok": False, "error": "The body is not JSON. Send it as application/json."}
@@ -190,10 +190,10 @@ async def test_what_is_wrong_with_a_request_is_said(hook, post, live, person):
     assert (looked.status_code, looked.headers["Allow"]) == (405, "POST")
 
 
-async def test_strangers_cannot_tell_which_webhooks_there_are(hook, post, person):
+async def test_strangers_cannot_tell_which_webhooks_there_are(hook, post, make_user):
     made = hook()
     off = hook(slug="off")
-    service.set_enabled(off.hook, by=person("Operator"), enabled=False)
+    service.set_enabled(off.hook, by=make_user("Operator"), enabled=False)
     cases = [("news", {}), ("off", {}), ("off", bearer(off))]
     cases += [(path, bearer(made)) for path in ("none", "news/more", "NEWS", "a%00b", "é" * 70)]
     answers = [await post(path, b"not even JSON", **headers) for path, headers in cases]

@@ -4,15 +4,15 @@ import httpx
 import pytest
 
 from sessions_app.models import Run
-from tests.hooks import make_hook
+from tests.harness.webhooks import create_webhook
 
 pytestmark = pytest.mark.dialect
 
 
-async def test_what_was_accepted_survives_every_process(stack, person, eventually):
+async def test_what_was_accepted_survives_every_process(stack, make_user, eventually):
     """Nobody works when the delivery comes, and whoever took it dies before anybody does."""
     running = stack()
-    made = make_hook(person("Operator"), deliver=False)
+    made = create_webhook(make_user("Operator"), deliver=False)
     (worker,), (web,) = running.workers, running.webs
     worker.kill()
     async with httpx.AsyncClient(base_url=running.url) as client:

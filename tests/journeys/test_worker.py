@@ -10,53 +10,53 @@ from clawsite.infra import bus
 from sessions_app.models import Run, Session
 from sessions_app.runs import lifecycle, queue
 from sessions_app.sessions.service import inject_message
-from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
+from tests.harness.worker import WorkerHarness, calls_of, events_of, phases_of, token_text, transcript_of, view_of
 from tools_app.policy_store import policies
 
 pytestmark = pytest.mark.dialect
 
 
-async def test_a_message_goes_in_and_an_answer_comes_out(workshop: Workshop):
-    run = await workshop.answer("[[tokens=20 delay_ms=2]]")
+async def test_a_message_goes_in_and_an_answer_comes_out(harness: WorkerHarness):
+    run = await harness.answer("[[tokens=20 delay_ms=2]]")
     assert (run.status, run.reason, run.model) == ("completed", "stop", "openai/fake-1")
-    assert said_in(run) == [("user", "[[tokens=20 delay_ms=2]]"), ("assistant", words(20))]
+    assert transcript_of(run) == [("user", "[[tokens=20 delay_ms=2]]"), ("assistant", token_text(20))]
     assert phases_of(run) == ["accepted", "start", "end"]
     streamed = "".join(event.data.get("delta", "") for event in events_of(run) if event.stream == "assistant")
-    assert streamed == words(20)
+    assert streamed == token_text(20)
     assert run.output_tokens > 0
 
 
-async def test_the_next_message_of_a_session_sees_the_one_before(workshop: Workshop):
-    await workshop.answer("[[text=one]]")
-    await workshop.answer("[[text=two]]")
-    asked = [message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] in ("user", "assistant")]
+async def test_the_next_message_of_a_session_sees_the_one_before(harness: WorkerHarness):
+    await harness.answer("[[text=one]]")
+    await harness.answer("[[text=two]]")
+    asked = [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] in ("user", "assistant")]
     assert asked == ["[[text=one]]", "one", "[[text=two]]"]
 
 
-async def test_runs_of_one_session_are_worked_on_in_order_and_others_meanwhile(workshop: Workshop, session_of):
-    first = workshop.send("[[hang_after=1 tokens=3]]")
-    second = workshop.send("[[text=second]]")
-    elsewhere = await workshop.answer("[[text=elsewhere]]", session=session_of(workshop.user))
+async def test_runs_of_one_session_are_worked_on_in_order_and_others_meanwhile(harness: WorkerHarness, make_session):
+    first = harness.send("[[hang_after=1 tokens=3]]")
+    second = harness.send("[[text=second]]")
+    elsewhere = await harness.answer("[[text=elsewhere]]", session=make_session(harness.user))
     assert elsewhere.status == "completed"
     assert Run.objects.get(pk=second).status == "accepted"
-    await workshop.until(first, "running")
-    lifecycle.request_abort(user=workshop.user, session=workshop.session, run_id=Run.objects.get(pk=first).run_id)
-    assert (await workshop.ended(second)).status == "completed"
+    await harness.until(first, "running")
+    lifecycle.request_abort(user=harness.user, session=harness.session, run_id=Run.objects.get(pk=first).run_id)
+    assert (await harness.ended(second)).status == "completed"
 
 
-async def test_lanes_are_served_in_turn_even_by_a_worker_for_one_run(workshop: Workshop, session_of):
-    await workshop.close()
+async def test_lanes_are_served_in_turn_even_by_a_worker_for_one_run(harness: WorkerHarness, make_session):
+    await harness.close()
     for number in range(3):
-        workshop.send(f"[[text=c{number}]]", session=session_of(workshop.user), lane="cron")
-    message = workshop.send("[[text=m]]")
-    workshop.open(concurrency=1)
-    await workshop.ended(message)
+        harness.send(f"[[text=c{number}]]", session=make_session(harness.user), lane="cron")
+    message = harness.send("[[text=m]]")
+    harness.open(concurrency=1)
+    await harness.ended(message)
     assert Run.objects.filter(lane="cron", status="completed").count() < 3
 
 
-async def test_thinking_is_told_and_stored_apart_from_the_answer(workshop: Workshop):
-    run = await workshop.answer("[[reasoning=5 text=hello]]")
-    assert said_in(run)[-1] == ("assistant", "hello")
+async def test_thinking_is_told_and_stored_apart_from_the_answer(harness: WorkerHarness):
+    run = await harness.answer("[[reasoning=5 text=hello]]")
+    assert transcript_of(run)[-1] == ("assistant", "hello")
     thought = "".join(event.data["delta"] for event in events_of(run) if event.stream == "thinking")
     stored = run.entries.get(role="assistant").content
     assert thought
@@ -64,17 +64,17 @@ async def test_thinking_is_told_and_stored_apart_from_the_answer(workshop: Works
     assert stored[0]["durationMs"] >= 0
 
 
-async def test_tools_are_used_and_their_results_go_back_to_the_model(workshop: Workshop):
+async def test_tools_are_used_and_their_results_go_back_to_the_model(harness: WorkerHarness):
     prompt = '[[tool=write args={"path":"a.txt","content":"hi"}]] [[tool=read args={"path":"a.txt"}]] [[text=done]]'
-    run = await workshop.answer(prompt)
-    assert [role for role, _ in said_in(run)] == ["user", "assistant", "toolResult", "assistant", "toolResult", "assistant"]
+    run = await harness.answer(prompt)
+    assert [role for role, _ in transcript_of(run)] == ["user", "assistant", "toolResult", "assistant", "toolResult", "assistant"]
     assert [(call.name, call.status, call.position) for call in calls_of(run)] == [
         ("write", "finished", 0),
         ("read", "finished", 1),
     ]
-    assert (ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk) / "a.txt").read_text() == "hi"
+    assert (ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk) / "a.txt").read_text() == "hi"
     assert calls_of(run)[1].result["content"][0]["text"] == "hi"
-    assert said_in(run)[-1] == ("assistant", "done")
+    assert transcript_of(run)[-1] == ("assistant", "done")
     assert [(event.data["phase"], event.data["name"]) for event in events_of(run) if event.stream == "tool"] == [
         ("start", "write"),
         ("result", "write"),
@@ -83,19 +83,19 @@ async def test_tools_are_used_and_their_results_go_back_to_the_model(workshop: W
     ]
 
 
-async def test_several_calls_of_one_turn_are_decided_before_any_starts(workshop: Workshop):
+async def test_several_calls_of_one_turn_are_decided_before_any_starts(harness: WorkerHarness):
     prompt = (
         '[[tool=write args={"path":"a","content":"1"}]] [[tool=write args={"path":"b","content":"2"} parallel=1]] [[text=done]]'
     )
-    run = await workshop.answer(prompt)
+    run = await harness.answer(prompt)
     assert [(call.status, call.policy_version > 0) for call in calls_of(run)] == [("finished", True), ("finished", True)]
-    assert len(workshop.model.log) == 2
+    assert len(harness.model.log) == 2
 
 
-async def test_a_refused_call_is_recorded_with_the_layer_that_refused_it(workshop: Workshop):
+async def test_a_refused_call_is_recorded_with_the_layer_that_refused_it(harness: WorkerHarness):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
     try:
-        run = await workshop.answer('[[tool=write args={"path":"a","content":"1"}]] [[text="then not"]]')
+        run = await harness.answer('[[tool=write args={"path":"a","content":"1"}]] [[text="then not"]]')
     finally:
         policies.save_policy(scope="agent", subject="main", profile="coding")
     (call,) = calls_of(run)
@@ -104,126 +104,126 @@ async def test_a_refused_call_is_recorded_with_the_layer_that_refused_it(worksho
     (told,) = [event.data for event in events_of(run) if event.stream == "tool" and event.data["phase"] == "result"]
     assert told["meta"] == {"verdict": "refused", "layer": "agent"}
     assert run.status == "completed"
-    assert said_in(run)[-1] == ("assistant", "then not")
+    assert transcript_of(run)[-1] == ("assistant", "then not")
 
 
-async def test_a_tool_that_does_not_exist_is_refused_and_the_model_is_told(workshop: Workshop):
-    run = await workshop.answer('[[tool=launch args={"to":"moon"}]] [[text=pity]]')
+async def test_a_tool_that_does_not_exist_is_refused_and_the_model_is_told(harness: WorkerHarness):
+    run = await harness.answer('[[tool=launch args={"to":"moon"}]] [[text=pity]]')
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "toolset")
-    assert "tool_not_allowed" in said_in(run)[2][1]
+    assert "tool_not_allowed" in transcript_of(run)[2][1]
     assert run.status == "completed"
 
 
-async def test_a_model_that_asks_for_a_tool_which_lacks_something_is_told_what(workshop: Workshop):
+async def test_a_model_that_asks_for_a_tool_which_lacks_something_is_told_what(harness: WorkerHarness):
     policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=["web_search"])
     try:
-        run = await workshop.answer('[[tool=web_search args={"query":"x"}]] [[text=pity]]')
+        run = await harness.answer('[[tool=web_search args={"query":"x"}]] [[text=pity]]')
     finally:
         policies.save_policy(scope="agent", subject="main", profile="coding")
-    assert "web_search" not in str(workshop.model.bodies[0]["tools"])
+    assert "web_search" not in str(harness.model.bodies[0]["tools"])
     (call,) = calls_of(run)
     assert (call.status, call.refused_by, call.is_error) == ("refused", "toolset", True)
-    assert "not offered in this run: no search engine is configured" in said_in(run)[2][1]
+    assert "not offered in this run: no search engine is configured" in transcript_of(run)[2][1]
     assert call.verdict["not_offered"].startswith("no search engine is configured")
     assert run.status == "completed"
 
 
-async def test_arguments_that_cannot_be_read_come_back_as_a_result(workshop: Workshop):
-    run = await workshop.answer('[[tool=read args="{broken"]] [[text=sorry]]')
+async def test_arguments_that_cannot_be_read_come_back_as_a_result(harness: WorkerHarness):
+    run = await harness.answer('[[tool=read args="{broken"]] [[text=sorry]]')
     (call,) = calls_of(run)
     assert (call.status, call.is_error) == ("failed", True)
-    assert "could not be read" in said_in(run)[2][1]
+    assert "could not be read" in transcript_of(run)[2][1]
     assert run.status == "completed"
 
 
-async def test_the_turns_of_a_run_are_limited(workshop: Workshop):
+async def test_the_turns_of_a_run_are_limited(harness: WorkerHarness):
     Agent.objects.filter(slug="main").update(max_turns=2)
-    run = await workshop.answer("".join(f'[[tool=read args={{"path":"{n}"}}]]' for n in range(5)))
+    run = await harness.answer("".join(f'[[tool=read args={{"path":"{n}"}}]]' for n in range(5)))
     assert (run.status, run.reason) == ("error", "turns_used_up")
-    assert len(workshop.model.log) == 2
+    assert len(harness.model.log) == 2
 
 
 @pytest.mark.parametrize("hint", [True, False], ids=["told", "found by the poll"])
-async def test_abort_of_a_hanging_model_is_confirmed_by_the_worker(workshop: Workshop, hint, eventually, monkeypatch):
-    run_pk = workshop.send("[[tokens=10 hang_after=3 tag=abort]]")
-    await eventually(lambda: view_of(run_pk).open_text == words(3))
+async def test_abort_of_a_hanging_model_is_confirmed_by_the_worker(harness: WorkerHarness, hint, eventually, monkeypatch):
+    run_pk = harness.send("[[tokens=10 hang_after=3 tag=abort]]")
+    await eventually(lambda: view_of(run_pk).open_text == token_text(3))
     if not hint:
         monkeypatch.setattr(bus, "publish", lambda message: None)
-    (asked,) = lifecycle.request_abort(user=workshop.user, session=workshop.session)
+    (asked,) = lifecycle.request_abort(user=harness.user, session=harness.session)
     assert asked.ended is False
-    run = await workshop.ended(run_pk)
+    run = await harness.ended(run_pk)
     assert (run.status, run.reason) == ("aborted", "rpc")
-    assert said_in(run)[-1] == ("assistant", words(3))
+    assert transcript_of(run)[-1] == ("assistant", token_text(3))
     last = events_of(run)[-1].data
     assert (last["phase"], last["aborted"], last["stopReason"]) == ("end", True, "rpc")
-    await workshop.model.record(lambda record: record["tag"] == "abort" and record.get("client_left"))
+    await harness.model.record(lambda record: record["tag"] == "abort" and record.get("client_left"))
 
 
-async def test_a_run_that_takes_too_long_is_stopped_in_words(workshop: Workshop):
-    run = await workshop.answer("[[tokens=10 hang_after=3]]", timeout_seconds=0.3)
+async def test_a_run_that_takes_too_long_is_stopped_in_words(harness: WorkerHarness):
+    run = await harness.answer("[[tokens=10 hang_after=3]]", timeout_seconds=0.3)
     assert (run.status, run.reason) == ("error", "timeout")
     assert "longer than 0.3 s" in run.error
-    assert said_in(run)[-1] == ("assistant", words(3))
+    assert transcript_of(run)[-1] == ("assistant", token_text(3))
 
 
-async def test_a_parked_run_holds_no_worker_and_continues_when_it_is_ready(workshop: Workshop):
-    await workshop.close()
-    run_pk = workshop.send("[[text=hello]]")
+async def test_a_parked_run_holds_no_worker_and_continues_when_it_is_ready(harness: WorkerHarness):
+    await harness.close()
+    run_pk = harness.send("[[text=hello]]")
     (claimed,) = queue.claim_runs("a worker that parks", 1).runs
     queue.park_run(claimed, "approval")
-    workshop.open()
-    other = workshop.send("[[text=later]]")
-    assert (await workshop.until(run_pk, "waiting")).reason == "approval"
+    harness.open()
+    other = harness.send("[[text=later]]")
+    assert (await harness.until(run_pk, "waiting")).reason == "approval"
     assert Run.objects.get(pk=other).status == "accepted"
     assert lifecycle.make_runs_ready([run_pk]) == 1
-    assert (await workshop.ended(run_pk)).status == "completed"
+    assert (await harness.ended(run_pk)).status == "completed"
     assert phases_of(run_pk) == ["accepted", "start", "waiting", "resume", "end"]
-    assert (await workshop.ended(other)).status == "completed"
+    assert (await harness.ended(other)).status == "completed"
 
 
-async def test_what_the_events_tell_is_what_the_rows_say(workshop: Workshop):
-    run = await workshop.answer('[[tool=write args={"path":"a","content":"1"}]] [[tokens=5]]')
+async def test_what_the_events_tell_is_what_the_rows_say(harness: WorkerHarness):
+    run = await harness.answer('[[tool=write args={"path":"a","content":"1"}]] [[tokens=5]]')
     view = view_of(run)
     assert (view.status, view.reason, view.prompt, view.seq) == (run.status, run.reason, run.prompt, run.seq)
-    assert [text for _, text in view.messages] == [text for role, text in said_in(run) if role == "assistant"]
+    assert [text for _, text in view.messages] == [text for role, text in transcript_of(run) if role == "assistant"]
     assert {call_id: tool.status for call_id, tool in view.tools.items()} == {call.call_id: call.status for call in calls_of(run)}
 
 
-async def test_a_session_of_an_agent_that_is_gone_says_so(workshop: Workshop, session_of):
-    session = session_of(workshop.user, "agent:nobody:main")
-    run = await workshop.answer("hello", session=session)
+async def test_a_session_of_an_agent_that_is_gone_says_so(harness: WorkerHarness, make_session):
+    session = make_session(harness.user, "agent:nobody:main")
+    run = await harness.answer("hello", session=session)
     assert (run.status, run.reason) == ("error", "not_found")
     assert "nobody" in run.error
 
 
-async def test_usage_is_counted_for_run_and_session(workshop: Workshop):
-    run = await workshop.answer("[[tokens=7]]")
-    session = Session.objects.get(pk=workshop.session.pk)
+async def test_usage_is_counted_for_run_and_session(harness: WorkerHarness):
+    run = await harness.answer("[[tokens=7]]")
+    session = Session.objects.get(pk=harness.session.pk)
     assert run.output_tokens == session.output_tokens == 7
     assert run.input_tokens == session.input_tokens > 0
 
 
-async def test_a_tool_call_can_be_watched_while_the_model_writes_it(workshop: Workshop):
-    run = await workshop.answer('[[tool=write args={"path": "notes.txt", "content": "hello"}]]')
+async def test_a_tool_call_can_be_watched_while_the_model_writes_it(harness: WorkerHarness):
+    run = await harness.answer('[[tool=write args={"path": "notes.txt", "content": "hello"}]]')
     written = [event.data for event in events_of(run) if event.stream == "toolcall"]
     assert {(data["index"], data["name"]) for data in written} == {(0, "write")}
     assert json.loads("".join(data["delta"] for data in written)) == {"path": "notes.txt", "content": "hello"}
 
 
-async def test_a_character_that_no_database_stores_does_not_end_the_run(workshop: Workshop):
-    run = await workshop.answer('[[text="a\\u0000b c"]]')
+async def test_a_character_that_no_database_stores_does_not_end_the_run(harness: WorkerHarness):
+    run = await harness.answer('[[text="a\\u0000b c"]]')
     assert run.status == "completed"
-    assert said_in(run)[-1] in [("assistant", "a\x00b c"), ("assistant", "ab c"), ("assistant", "a\ufffdb c")]
+    assert transcript_of(run)[-1] in [("assistant", "a\x00b c"), ("assistant", "ab c"), ("assistant", "a\ufffdb c")]
 
 
-async def test_words_put_in_from_outside_do_not_come_between_a_run_and_its_answer(workshop: Workshop, eventually):
+async def test_words_put_in_from_outside_do_not_come_between_a_run_and_its_answer(harness: WorkerHarness, eventually):
     """Neither while the model answers, nor when the run has to be taken over by another worker."""
-    run_pk = workshop.send('[[tool=read args={"path":"none"}]] [[tokens=5 hang_after=2 times=2 tag=inject]]')
-    await eventually(lambda: view_of(run_pk).open_text == words(2))
-    inject_message(workshop.user, workshop.session, "by the way")
+    run_pk = harness.send('[[tool=read args={"path":"none"}]] [[tokens=5 hang_after=2 times=2 tag=inject]]')
+    await eventually(lambda: view_of(run_pk).open_text == token_text(2))
+    inject_message(harness.user, harness.session, "by the way")
     Run.objects.filter(pk=run_pk).update(lease_until=1.0)
-    run = await workshop.ended(run_pk)
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(5)))
-    asked = workshop.model.bodies[-1]["messages"]
+    run = await harness.ended(run_pk)
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(5)))
+    asked = harness.model.bodies[-1]["messages"]
     assert [message["role"] for message in asked][-4:] == ["assistant", "user", "assistant", "tool"]

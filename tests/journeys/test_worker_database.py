@@ -12,7 +12,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, queue
-from tests.workshop import Workshop, phases_of, said_in, view_of, words
+from tests.harness.worker import WorkerHarness, phases_of, token_text, transcript_of, view_of
 
 pytestmark = pytest.mark.dialect
 
@@ -49,7 +49,7 @@ class Counter:
 
 
 @pytest.fixture
-def counter(workshop, monkeypatch):
+def counter(harness, monkeypatch):
     counter, commit = Counter(), BaseDatabaseWrapper._commit
 
     def commit_and_count(self):
@@ -65,21 +65,23 @@ def counter(workshop, monkeypatch):
     connection_created.disconnect(connected)
 
 
-async def test_a_run_without_tools_needs_few_statements_and_few_commits(workshop: Workshop, counter: Counter, settings, eventually):
-    await workshop.close()
+async def test_a_run_without_tools_needs_few_statements_and_few_commits(
+    harness: WorkerHarness, counter: Counter, settings, eventually
+):
+    await harness.close()
     db.close()  # so that every connection is one that counts
     settings.HEARTBEAT_SECONDS = settings.SWEEP_SECONDS = settings.POLL_SECONDS = 60.0  # only what the run itself needs
     settings.AUDIT_SEAL_SECONDS = 60.0
-    worker = workshop.open()
-    await workshop.answer("[[text=warm]]")
+    worker = harness.open()
+    await harness.answer("[[text=warm]]")
     await eventually(lambda: worker._sources._recorded is not None)  # its look at plugins is no part of a run
     await asyncio.sleep(2)  # the first round of the worker's other chores is none either
     counter.reads.clear()
     counter.transactions.clear()
-    session = workshop.session
-    wanted = {"user": workshop.user, "session": session, "run_id": "counted", "prompt": "[[tokens=20 delay_ms=5]]"}
+    session = harness.session
+    wanted = {"user": harness.user, "session": session, "run_id": "counted", "prompt": "[[tokens=20 delay_ms=5]]"}
     accepted = await db.write(lifecycle.accept_run, **wanted, key=str(session.id))
-    run = await workshop.ended(accepted.pk)
+    run = await harness.ended(accepted.pk)
     assert run.status == "completed"
     written = [each for each in counter.transactions if len(each) > 1 or not each[0].startswith(NOTHING_TO_CLAIM)]
     steps = [statements for statements in written if not any(sql.startswith(DELTAS) for sql in statements)]
@@ -111,40 +113,40 @@ def read_only(database):
         connections["default"].close_pool()  # it holds connections that are read-only still
 
 
-async def test_a_read_only_database_refuses_messages_in_words(workshop: Workshop, read_only):
-    await workshop.close()
+async def test_a_read_only_database_refuses_messages_in_words(harness: WorkerHarness, read_only):
+    await harness.close()
     read_only(True)
     with pytest.raises(Unavailable, match="read-only"):
-        await db.write(lifecycle.accept_run, user=workshop.user, session=workshop.session, run_id="k", prompt="hello")
+        await db.write(lifecycle.accept_run, user=harness.user, session=harness.session, run_id="k", prompt="hello")
     read_only(False)
     assert not Run.objects.exists()
-    accepted = await db.write(lifecycle.accept_run, user=workshop.user, session=workshop.session, run_id="k", prompt="hello")
+    accepted = await db.write(lifecycle.accept_run, user=harness.user, session=harness.session, run_id="k", prompt="hello")
     assert accepted.created
 
 
 async def test_a_run_whose_database_became_read_only_goes_on_when_it_is_writable_again(
-    workshop: Workshop, read_only, eventually, settings
+    harness: WorkerHarness, read_only, eventually, settings
 ):
-    await workshop.close()
+    await harness.close()
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1
-    workshop.open()
-    run_pk = workshop.send("[[tokens=100 delay_ms=10]]")
+    harness.open()
+    run_pk = harness.send("[[tokens=100 delay_ms=10]]")
     await eventually(lambda: view_of(run_pk).open_text)
     read_only(True)
-    await eventually(lambda: not workshop.busy)
+    await eventually(lambda: not harness.busy)
     assert Run.objects.get(pk=run_pk).status == "running"
     read_only(False)
-    run = await workshop.ended(run_pk)
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(100)))
+    run = await harness.ended(run_pk)
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(100)))
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]
 
 
-async def test_a_worker_that_takes_over_its_own_run_keeps_it(workshop: Workshop, eventually, settings):
+async def test_a_worker_that_takes_over_its_own_run_keeps_it(harness: WorkerHarness, eventually, settings):
     """It was held up for longer than its lease and comes back before anybody else: the old attempt ends, the new one is kept."""
-    await workshop.close()
+    await harness.close()
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1
-    worker = workshop.open()
-    run_pk = workshop.send("[[tokens=100 delay_ms=20 tag=own]]")
+    worker = harness.open()
+    run_pk = harness.send("[[tokens=100 delay_ms=20 tag=own]]")
     await eventually(lambda: view_of(run_pk).open_text)
 
     def lapse_and_rescue():
@@ -152,6 +154,6 @@ async def test_a_worker_that_takes_over_its_own_run_keeps_it(workshop: Workshop,
         return queue.recover_runs(worker.id, 1)
 
     worker._start_runs(await db.write(lapse_and_rescue, alone=True))  # what its sweep does, before its heartbeat can
-    run = await workshop.ended(run_pk)
-    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 1, ("assistant", words(100)))
-    await workshop.model.record(lambda record: record["tag"] == "own" and record.get("client_left"))
+    run = await harness.ended(run_pk)
+    assert (run.status, run.rescues, transcript_of(run)[-1]) == ("completed", 1, ("assistant", token_text(100)))
+    await harness.model.record(lambda record: record["tag"] == "own" and record.get("client_left"))

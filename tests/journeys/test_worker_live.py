@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.workshop import words
+from tests.harness.worker import token_text
 
 pytestmark = pytest.mark.dialect
 
@@ -19,20 +19,20 @@ async def heard_by(client, key: str) -> list[tuple]:
     raise AssertionError("the stream ended before the run")
 
 
-async def test_everybody_who_follows_a_session_is_told_the_same_by_every_web_process(live, person):
-    user, key = person(), "agent:main:same"
+async def test_everybody_who_follows_a_session_is_told_the_same_by_every_web_process(live, make_user):
+    user, key = make_user(), "agent:main:same"
     async with live.client(user) as sends, live.client(user) as near, live.client(user, n=len(live.webs) - 1) as far:
         watching = [asyncio.create_task(heard_by(client, key)) for client in (near, far)]
         asked = {"message": "[[tokens=40 delay_ms=5]]", "sessionKey": key, "idempotencyKey": "k1"}
         answer = await sends.request("agent", asked, expect_final=True)
         told = await asyncio.gather(*watching)
-    assert answer["result"]["payloads"] == [{"text": words(40)}]
+    assert answer["result"]["payloads"] == [{"text": token_text(40)}]
     assert told[0] == told[1]
-    assert "".join(data.get("delta", "") for *_, stream, data in told[0] if stream == "assistant") == words(40)
+    assert "".join(data.get("delta", "") for *_, stream, data in told[0] if stream == "assistant") == token_text(40)
 
 
-async def test_a_program_with_the_gateway_token_has_sessions_of_its_own(live, person):
-    user, key = person(), "agent:main:own"
+async def test_a_program_with_the_gateway_token_has_sessions_of_its_own(live, make_user):
+    user, key = make_user(), "agent:main:own"
     async with live.client(user) as mine, live.client() as program:
         await mine.request("agent", {"message": "[[text=mine]]", "sessionKey": key, "idempotencyKey": "k1"}, expect_final=True)
         await program.request("agent", {"message": "[[text=its]]", "sessionKey": key, "idempotencyKey": "k1"}, expect_final=True)
@@ -42,23 +42,23 @@ async def test_a_program_with_the_gateway_token_has_sessions_of_its_own(live, pe
     assert seen == [[{"type": "text", "text": "mine"}], [{"type": "text", "text": "its"}]]
 
 
-async def test_the_demo_agent_answers_without_a_model_server(live, person):
-    async with live.client(person()) as client:
+async def test_the_demo_agent_answers_without_a_model_server(live, make_user):
+    async with live.client(make_user()) as client:
         asked = {"message": "status", "sessionKey": "agent:demo:main", "idempotencyKey": "k1"}
         answer = await client.request("agent", asked, expect_final=True, timeout=60)
     assert answer["result"]["meta"]["agentMeta"]["provider"] == "demo"
     assert answer["result"]["payloads"][0]["text"]
 
 
-async def test_an_abort_reaches_the_worker_from_any_web_process(live, person, eventually):
-    user, key = person(), "agent:main:stop"
+async def test_an_abort_reaches_the_worker_from_any_web_process(live, make_user, eventually):
+    user, key = make_user(), "agent:main:stop"
     async with live.client(user) as one, live.client(user, n=len(live.webs) - 1) as other:
         asked = {"message": "[[tokens=9 hang_after=2]]", "sessionKey": key, "idempotencyKey": "k1"}
         ending = asyncio.create_task(one.request("agent", asked, expect_final=True))
 
         async def is_hanging():
             active = (await other.request("chat.history", {"sessionKey": key})).get("activeRun") or {}
-            return active.get("text") == words(2)
+            return active.get("text") == token_text(2)
 
         await eventually(is_hanging)
         assert await other.request("chat.abort", {"sessionKey": key}) == {"ok": True, "aborted": True, "runIds": ["k1"]}

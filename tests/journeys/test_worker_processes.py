@@ -4,7 +4,7 @@ import pytest
 
 from sessions_app.models import Event, Run, Worker
 from sessions_app.runs import lifecycle
-from tests.workshop import events_of, phases_of, said_in, view_of, words
+from tests.harness.worker import events_of, phases_of, token_text, transcript_of, view_of
 
 pytestmark = pytest.mark.dialect
 
@@ -13,9 +13,9 @@ PATIENT = {"CLAWSITE_LEASE_SECONDS": "5"}
 
 
 @pytest.fixture
-def send(user, session_of):
+def send(user, make_session):
     """Accept a message as the gateway would; workers of other processes find it by polling."""
-    session = session_of(user)
+    session = make_session(user)
 
     def accept(prompt: str, key: str = "k1") -> int:
         return lifecycle.accept_run(user=user, session=session, run_id=key, prompt=prompt).pk
@@ -35,10 +35,10 @@ def ended(eventually):
 async def test_a_worker_that_is_asked_to_end_hands_its_runs_over(stack, send, ended, eventually):
     running = stack(workers=2, env=PATIENT)
     run_pk = send("[[tokens=20 hang_after=10 times=1]]")
-    await eventually(lambda: view_of(run_pk).open_text == words(10))
+    await eventually(lambda: view_of(run_pk).open_text == token_text(10))
     assert holder(running, run_pk).stop() == 0
     run = await ended(run_pk)
-    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 0, ("assistant", words(20)))
+    assert (run.status, run.rescues, transcript_of(run)[-1]) == ("completed", 0, ("assistant", token_text(20)))
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]
     assert Worker.objects.count() == 1
 
@@ -55,16 +55,16 @@ async def test_a_drained_worker_lets_short_runs_end_by_themselves(stack, send, e
 async def test_a_killed_worker_is_replaced_and_what_it_had_said_is_void(stack, send, ended, eventually):
     running = stack(workers=2, env=PATIENT)
     run_pk = send("[[tokens=20 hang_after=10 times=1]]")
-    await eventually(lambda: view_of(run_pk).open_text == words(10))
+    await eventually(lambda: view_of(run_pk).open_text == token_text(10))
     holder(running, run_pk).kill()
     run = await ended(run_pk)
-    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 1, ("assistant", words(20)))
+    assert (run.status, run.rescues, transcript_of(run)[-1]) == ("completed", 1, ("assistant", token_text(20)))
     told = events_of(run)
     rescued = next(event.seq for event in told if event.data.get("phase") == "rescued")
     (void,) = [event for event in told if event.data.get("reset")]
     assert void.seq == rescued + 1
     assert void.data["attempt"] == 2
-    assert [text for _, text in view_of(run).messages] == [words(20)]
+    assert [text for _, text in view_of(run).messages] == [token_text(20)]
 
 
 async def test_a_frozen_worker_writes_nothing_when_it_wakes_up(stack, send, ended, eventually):
@@ -91,7 +91,7 @@ async def test_a_run_that_outlives_three_workers_is_poisoned(stack, send, ended,
     (worker,) = running.workers
     for rescues in range(3):
         await eventually(
-            lambda rescues=rescues: Run.objects.get(pk=run_pk).rescues == rescues and view_of(run_pk).open_text == words(2)
+            lambda rescues=rescues: Run.objects.get(pk=run_pk).rescues == rescues and view_of(run_pk).open_text == token_text(2)
         )
         worker.restart()
     run = await ended(run_pk)
@@ -103,7 +103,7 @@ async def test_a_run_that_outlives_three_workers_is_poisoned(stack, send, ended,
 async def test_an_abort_outlives_the_worker_that_should_have_confirmed_it(stack, send, ended, eventually):
     running = stack()
     run_pk = send("[[tokens=5 hang_after=2]]")
-    await eventually(lambda: view_of(run_pk).open_text == words(2))
+    await eventually(lambda: view_of(run_pk).open_text == token_text(2))
     (worker,) = running.workers
     running.freeze(worker)
     (asked,) = lifecycle.request_abort(user=send.user, session=send.session)
@@ -130,7 +130,7 @@ async def test_every_process_starts_anew_between_question_and_answer(stack, user
     async with running.client(user, n=1) as client:
         told = [event async for event in _until_the_end(client, key)]
         again = await client.request("agent", asked, expect_final=True)
-    assert again["result"]["payloads"] == [{"text": words(50)}]
+    assert again["result"]["payloads"] == [{"text": token_text(50)}]
     rows = events_of(run_pk)
     assert [(event.seq, event.stream, event.data) for event in told] == [(event.seq, event.stream, event.data) for event in rows]
 

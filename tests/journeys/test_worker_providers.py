@@ -3,7 +3,7 @@
 import pytest
 
 from agents.llm import retry
-from tests.workshop import Workshop, events_of, phases_of, said_in, view_of, words
+from tests.harness.worker import WorkerHarness, events_of, phases_of, token_text, transcript_of, view_of
 
 
 @pytest.fixture(autouse=True)
@@ -24,25 +24,25 @@ def short_delays(monkeypatch):
         ("delay_ms=10 fault_after=3 code=overloaded", "unavailable", 1),
     ],
 )
-async def test_a_model_that_fails_for_good_ends_the_run_in_a_clear_error(workshop: Workshop, marker, kind, attempts):
-    run = await workshop.answer(f"[[tokens=10 {marker}]]")
+async def test_a_model_that_fails_for_good_ends_the_run_in_a_clear_error(harness: WorkerHarness, marker, kind, attempts):
+    run = await harness.answer(f"[[tokens=10 {marker}]]")
     assert (run.status, run.reason) == ("error", kind)
     assert run.error.startswith("the model did not answer: ")
-    assert len(workshop.model.log) == attempts
+    assert len(harness.model.log) == attempts
     last = events_of(run)[-1]
     assert (last.stream, last.data["phase"], last.data["kind"], last.data["error"]) == ("lifecycle", "error", kind, run.error)
 
 
 @pytest.mark.parametrize("marker", ["error=429", "error=500", "cut_after=3", "end_after=3"])
-async def test_a_model_that_fails_once_is_asked_again_and_answers_whole(workshop: Workshop, marker):
-    run = await workshop.answer(f"[[tokens=10 {marker} times=1]]")
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(10)))
+async def test_a_model_that_fails_once_is_asked_again_and_answers_whole(harness: WorkerHarness, marker):
+    run = await harness.answer(f"[[tokens=10 {marker} times=1]]")
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(10)))
     assert phases_of(run) == ["accepted", "start", "retry", "end"]
-    assert [text for _, text in view_of(run).messages] == [words(10)]
+    assert [text for _, text in view_of(run).messages] == [token_text(10)]
 
 
-async def test_what_a_broken_attempt_had_said_is_told_to_be_void(workshop: Workshop):
-    run = await workshop.answer("[[tokens=10 delay_ms=5 cut_after=6 times=1]]")
+async def test_what_a_broken_attempt_had_said_is_told_to_be_void(harness: WorkerHarness):
+    run = await harness.answer("[[tokens=10 delay_ms=5 cut_after=6 times=1]]")
     shown = []
     for event in events_of(run):
         if event.stream == "assistant":
@@ -53,28 +53,28 @@ async def test_what_a_broken_attempt_had_said_is_told_to_be_void(workshop: Works
     assert set(shown[shown.index("reset") + 1 : -1]) == {2}
 
 
-async def test_a_silent_model_is_stopped_by_the_time_limit_of_the_run(workshop: Workshop):
-    run = await workshop.answer("[[hang tag=silent]]", timeout_seconds=0.3)
+async def test_a_silent_model_is_stopped_by_the_time_limit_of_the_run(harness: WorkerHarness):
+    run = await harness.answer("[[hang tag=silent]]", timeout_seconds=0.3)
     assert (run.status, run.reason) == ("error", "timeout")
-    assert [role for role, _ in said_in(run)] == ["user"]
-    await workshop.model.record(lambda record: record["tag"] == "silent" and record.get("client_left"))
+    assert [role for role, _ in transcript_of(run)] == ["user"]
+    await harness.model.record(lambda record: record["tag"] == "silent" and record.get("client_left"))
 
 
-async def test_a_failed_run_leaves_a_session_that_works(workshop: Workshop):
-    assert (await workshop.answer("[[error=401]]")).status == "error"
-    assert (await workshop.answer("[[text=again]]")).status == "completed"
+async def test_a_failed_run_leaves_a_session_that_works(harness: WorkerHarness):
+    assert (await harness.answer("[[error=401]]")).status == "error"
+    assert (await harness.answer("[[text=again]]")).status == "completed"
 
 
-async def test_nobody_at_the_address_of_the_model(workshop: Workshop, monkeypatch):
+async def test_nobody_at_the_address_of_the_model(harness: WorkerHarness, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    run = await workshop.answer("hello")
+    run = await harness.answer("hello")
     assert (run.status, run.reason) == ("error", "unavailable")
     assert "127.0.0.1:9" in run.error
 
 
-async def test_a_missing_key_is_named(workshop: Workshop, monkeypatch):
+async def test_a_missing_key_is_named(harness: WorkerHarness, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("OPENAI_API_KEY")
-    run = await workshop.answer("hello")
+    run = await harness.answer("hello")
     assert (run.status, run.reason) == ("error", "auth")
     assert "OPENAI_API_KEY" in run.error

@@ -7,7 +7,7 @@ from typing import Any
 
 import psutil
 
-from tests.processes import PROJECT
+from tests.harness.processes import PROJECT
 from tests.unit.test_outside_text import inside
 from tools_app.core.definition import CallContext, ToolResult
 from tools_app.sources.mcp.connection import McpConnection

@@ -1,7 +1,7 @@
-"""What somebody can find out about things of somebody else: every call with their name, and the same call with a name of nothing.
+"""Check what a user can find out about another user's objects: each call is made with the object's ID and with an unknown ID.
 
-The two answers must be the same but for the name, and must not hold a word of the other person. That a call looks at the name
-at all is shown by a third one, with the name of something of the caller's own, which is answered otherwise.
+The two responses must be equal except for the ID, and must not contain the other user's secret. A third call with an object of the
+caller must get a different response; this proves that the call uses the ID at all.
 """
 
 import json
@@ -12,23 +12,23 @@ from typing import Any
 
 from clawsite.gateway.server.registry import Method
 from clawsite.gateway.server.session_address import ByKey
-from tests.belongings import Belongings
-from tests.protocol.isolation_table import (
-    ALIKE,
+from tests.harness.owned_objects import OwnedObjects
+from tests.protocol.isolation_params import (
     EXAMPLES,
     EXAMPLES_OF_METHOD,
     MAIN,
     NAME,
-    NAMES,
-    NOT_FOR_LONG,
-    OF_METHOD,
     PLAIN,
+    REFS,
+    REFS_BY_METHOD,
+    SAME_RESPONSE,
+    SHORT_TIMEOUTS,
     Own,
     Ref,
 )
 
-# What differs between two answers without telling anything: ids, moments, durations, form tokens.
-FLEETING = (
+# Values that differ between two responses without revealing anything: IDs, timestamps, durations, form tokens.
+VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"), "<id>"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "<id>"),
     (re.compile(r"\b(?:[0-9a-f]{8}|[0-9a-f]{12})\b"), "<id>"),
@@ -42,99 +42,101 @@ FLEETING = (
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
-    """One parameter of one method or address, and one kind of thing it may name."""
+class IsolationCase:
+    """One parameter of one method or URL, and one kind of object that it can refer to."""
 
     where: str
     parameter: str
     kind: str
-    params: dict[str, Any]  # with NAME, NEW and Own to be filled
+    params: dict[str, Any]  # with placeholders NAME, NEW and Own
 
     def __str__(self) -> str:
         return f"{self.where} {self.parameter}=<{self.kind}>"
 
-    def filled(self, name: Any, own: Belongings, new: str) -> Any:
-        return filled(self.params, name, own, new)
+    def filled(self, name: Any, own: OwnedObjects, new: str) -> Any:
+        return fill_params(self.params, name, own, new)
 
 
 NEW = object()
 
 
-def filled(value: Any, name: Any, own: Belongings | None = None, new: str = "") -> Any:
+def fill_params(value: Any, name: Any, own: OwnedObjects | None = None, new: str = "") -> Any:
     match value:
         case Own(kind):
             return own.named(kind) if own else None
         case list():
-            return [filled(part, name, own, new) for part in value]
+            return [fill_params(part, name, own, new) for part in value]
         case dict():
-            return {key: filled(part, name, own, new) for key, part in value.items()}
+            return {key: fill_params(part, name, own, new) for key, part in value.items()}
     return name if value is NAME else new if value is NEW else value
 
 
 def parameters(method: Method) -> dict[str, Any]:
-    """Wire name -> field."""
+    """Return the method's fields by wire name."""
     return {field.alias or name: field for name, field in method.params.model_fields.items()}
 
 
-def taken_by(method: str, parameter: str) -> Ref | None:
-    """What a parameter names; None when it names nothing of anybody's. KeyError: nobody has said."""
-    if (method, parameter) in OF_METHOD:
-        return OF_METHOD[method, parameter]
-    if parameter in NAMES:
-        return NAMES[parameter]
+def find_reference(method: str, parameter: str) -> Ref | None:
+    """Return what a parameter refers to, or None if it is plain data. Raises KeyError if isolation_params.py lacks it."""
+    if (method, parameter) in REFS_BY_METHOD:
+        return REFS_BY_METHOD[method, parameter]
+    if parameter in REFS:
+        return REFS[parameter]
     if parameter in PLAIN:
         return None
     raise KeyError(parameter)
 
 
 def _needed(method: Method) -> dict[str, Any]:
-    """What must be said to be understood at all."""
+    """Return the required parameters."""
     fields = parameters(method)
     examples = {**EXAMPLES, **EXAMPLES_OF_METHOD.get(method.name, {})}
     base = {name: examples[name] for name, field in fields.items() if name in examples and field.is_required()}
-    return {**base, **NOT_FOR_LONG.get(method.name, {}), **({"idempotencyKey": NEW} if "idempotencyKey" in fields else {})}
+    return {**base, **SHORT_TIMEOUTS.get(method.name, {}), **({"idempotencyKey": NEW} if "idempotencyKey" in fields else {})}
 
 
-def cells(method: Method) -> Iterator[Cell]:
+def isolation_cases(method: Method) -> Iterator[IsolationCase]:
     fields, base = parameters(method), _needed(method)
     for parameter in fields:
-        if taken := taken_by(method.name, parameter):
+        if taken := find_reference(method.name, parameter):
             named = {"key": MAIN} if issubclass(method.params, ByKey) and parameter not in ("key", "sessionId") else {}
             for kind in taken.kinds:
-                yield Cell(method.name, parameter, kind, {**base, **named, **taken.beside, parameter: taken.shape})
+                yield IsolationCase(method.name, parameter, kind, {**base, **named, **taken.beside, parameter: taken.shape})
 
 
-def plain_calls(method: Method) -> Iterator[Cell]:
-    """Calls that name nothing: with what is needed, and with everything switched on that can be."""
+def plain_calls(method: Method) -> Iterator[IsolationCase]:
+    """Yield calls without references: with the required parameters only, and with all flags enabled."""
     needed = {**_needed(method), **({"key": MAIN} if issubclass(method.params, ByKey) else {})}
     switches = {name: True for name, field in parameters(method).items() if "bool" in str(field.annotation)}
     for params in (needed, {**needed, **switches}):
-        yield Cell(method.name, "nothing", "words", params)
+        yield IsolationCase(method.name, "nothing", "words", params)
 
 
-def levelled(answer: str, *names: Any) -> str:
-    """An answer without what it may say differently: the name it was asked for, and what is different every time."""
+def normalize(answer: str, *names: Any) -> str:
+    """Replace the requested ID and volatile values in a response."""
     for name in sorted({str(name) for name in names}, key=len, reverse=True):
         answer = re.sub(rf"(?<![0-9A-Za-z]){re.escape(name)}(?![0-9A-Za-z])", "<name>", answer)
-    for pattern, word in FLEETING:
+    for pattern, word in VOLATILE:
         answer = pattern.sub(word, answer)
     return answer
 
 
-def told_of(frame: dict[str, Any]) -> str:
+def serialize_frame(frame: dict[str, Any]) -> str:
     return json.dumps({key: value for key, value in frame.items() if key != "id"}, sort_keys=True, ensure_ascii=False)
 
 
-def leaks(cell: Cell, theirs: Belongings, answer: str, to_nothing: str, nothing: Any, *, name: Any = None) -> Iterator[str]:
-    """What is wrong with the answer about their thing."""
+def find_leaks(
+    cell: IsolationCase, theirs: OwnedObjects, answer: str, to_nothing: str, nothing: Any, *, name: Any = None
+) -> Iterator[str]:
+    """Yield what is wrong with the response about another user's object."""
     name = theirs.named(cell.kind) if name is None else name
     if "internal error" in answer:
         yield f"{cell} fails: {answer[:300]}"
-    elif theirs.word in answer.replace(str(name), ""):
-        yield f"{cell} tells the secret: {answer[:300]}"
-    elif levelled(answer, name, nothing) != levelled(to_nothing, name, nothing):
-        where = _first_difference(levelled(answer, name, nothing), levelled(to_nothing, name, nothing))
-        yield f"{cell} is answered\n    …{answer[:40]}…{where[0]}\n  and for nothing\n    …{to_nothing[:40]}…{where[1]}"
+    elif theirs.secret in answer.replace(str(name), ""):
+        yield f"{cell} reveals the secret: {answer[:300]}"
+    elif normalize(answer, name, nothing) != normalize(to_nothing, name, nothing):
+        where = _first_difference(normalize(answer, name, nothing), normalize(to_nothing, name, nothing))
+        yield f"{cell} returns\n    …{answer[:40]}…{where[0]}\n  and for an unknown ID\n    …{to_nothing[:40]}…{where[1]}"
 
 
 def _first_difference(one: str, other: str) -> tuple[str, str]:
@@ -142,11 +144,13 @@ def _first_difference(one: str, other: str) -> tuple[str, str]:
     return one[max(0, at - 60) : at + 150], other[max(0, at - 60) : at + 150]
 
 
-def blind(answers: dict[Cell, bool]) -> list[str]:
-    """Parameters for which no kind of name found anything of the caller's own, which the table does not explain."""
+def unchecked_parameters(answers: dict[IsolationCase, bool]) -> list[str]:
+    """Return parameters for which no object of the caller was found, unless the table allows it."""
     seen: dict[tuple[str, str], bool] = {}
     for cell, differs in answers.items():
         seen[cell.where, cell.parameter] = seen.get((cell.where, cell.parameter), False) or differs
     return [
-        f"{where} {parameter}" for (where, parameter), differs in seen.items() if not differs and (where, parameter) not in ALIKE
+        f"{where} {parameter}"
+        for (where, parameter), differs in seen.items()
+        if not differs and (where, parameter) not in SAME_RESPONSE
     ]

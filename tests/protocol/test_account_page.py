@@ -8,7 +8,7 @@ from django.test import Client
 from clawsite.accounts.models import AccessToken
 from clawsite.accounts.sign_in import browsers
 from clawsite.infra import db
-from tests.conftest import PASSWORD
+from tests.harness.users import PASSWORD
 from tests.protocol.conftest import ORIGIN
 
 NEW = "quite another passphrase"

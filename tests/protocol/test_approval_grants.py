@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from clawsite.infra import clock, db
-from tests.approvals import asked
-from tests.belongings import may_also
+from tests.harness.approvals import create_approval
+from tests.harness.users import add_permissions
 from tools_app.approvals import grants
 from tools_app.models import Approval, Grant
 
@@ -14,19 +14,19 @@ LIST, REVOKE = "exec.approval.grants.list", "exec.approval.grants.revoke"
 
 
 @pytest.fixture
-def people(person):
+def people(make_user):
     return {
-        "ada": person("User", name="ada"),
-        "ben": person("Approver", name="ben"),
-        "olga": person("Operator", name="olga"),
-        "otto": may_also(person("User", name="otto"), "accounts.administer_gateway"),
+        "ada": make_user("User", name="ada"),
+        "ben": make_user("Approver", name="ben"),
+        "olga": make_user("Operator", name="olga"),
+        "otto": add_permissions(make_user("User", name="otto"), "accounts.administer_gateway"),
     }
 
 
 @pytest.fixture
-def socket_of(sockets, people, token_of):
+def socket_of(sockets, people, make_token):
     async def connect(name: str, *scopes: str):
-        return await sockets.connect(token_of(people[name], *scopes))
+        return await sockets.connect(make_token(people[name], *scopes))
 
     return connect
 
@@ -72,8 +72,8 @@ async def test_grants_are_listed_and_taken_back(given, socket_of, name):
     assert revoked.revoked_by.username == name
 
 
-async def test_what_came_of_an_answer_names_the_question(people, session_of, socket_of):
-    question = await db.write(asked, people["ada"], session_of(people["ada"]), "ls", alone=True)
+async def test_what_came_of_an_answer_names_the_question(people, make_session, socket_of):
+    question = await db.write(create_approval, people["ada"], make_session(people["ada"]), "ls", alone=True)
     ben = await socket_of("ben")
     wish = {"seconds": 600, "scope": "session"}
     await ben.call("exec.approval.resolve", {"id": str(question.pk), "decision": "allow-for", "for": wish})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from tests.approvals import asked
+from tests.harness.approvals import create_approval
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
@@ -16,29 +16,29 @@ UNKNOWN = "00000000-0000-0000-0000-000000000000"
 
 
 @pytest.fixture
-def people(person):
+def people(make_user):
     return {
-        "ada": person("User", name="ada"),
-        "ben": person("Approver", name="ben"),
-        "cleo": person("Approver", name="cleo"),
-        "olga": person("Operator", "User", name="olga"),
+        "ada": make_user("User", name="ada"),
+        "ben": make_user("Approver", name="ben"),
+        "cleo": make_user("Approver", name="cleo"),
+        "olga": make_user("Operator", "User", name="olga"),
     }
 
 
 @pytest.fixture
-def socket_of(sockets, people, token_of):
+def socket_of(sockets, people, make_token):
     async def connect(name: str, *scopes: str):
-        return await sockets.connect(token_of(people[name], *scopes))
+        return await sockets.connect(make_token(people[name], *scopes))
 
     return connect
 
 
 @pytest.fixture
-def ask(people, session_of):
+def ask(people, make_session):
     """Open questions, each in a session of its own: `await ask("ls")`."""
 
     async def made(line: str = "ls", **more: Any) -> Approval:
-        return await db.write(asked, people["ada"], session_of(people["ada"]), line, **more, alone=True)
+        return await db.write(create_approval, people["ada"], make_session(people["ada"]), line, **more, alone=True)
 
     return made
 

@@ -6,41 +6,32 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from sessions_app.runs import queue
-from tests import asking
+from tests.harness.approvals import park_for_approval
 from tools_app.models import Approval, ExecRule, Grant
 
 pytestmark = pytest.mark.dialect
 
 
 @pytest.fixture
-def people(person):
+def people(make_user):
     return {
-        "ada": person("User", name="ada"),
-        "ben": person("Approver", "User", name="ben"),
-        "cleo": person("Approver", name="cleo"),
-        "eve": person("User", name="eve"),
-        "olga": person("Operator", name="olga"),
+        "ada": make_user("User", name="ada"),
+        "ben": make_user("Approver", "User", name="ben"),
+        "cleo": make_user("Approver", name="cleo"),
+        "eve": make_user("User", name="eve"),
+        "olga": make_user("Operator", name="olga"),
     }
 
 
 @pytest.fixture
-async def question(people, session_of, tmp_path):
-    return await db.write(_asked, people["ada"], session_of(people["ada"]), tmp_path, alone=True)
-
-
-def _asked(user: Any, session: Any, workspace: Any) -> Approval:
-    asking.allow_asking()
-    claimed = asking.claimed_run(user, session)
-    question = asking.asked(claimed, workspace)
-    queue.park_run(claimed, "approval")
-    return question
+async def question(people, make_session, tmp_path):
+    return await db.write(park_for_approval, people["ada"], make_session(people["ada"]), tmp_path, alone=True)
 
 
 @pytest.fixture
-def socket_of(sockets, people, token_of):
+def socket_of(sockets, people, make_token):
     async def connect(name: str, *scopes: str):
-        return await sockets.connect(auth={"token": token_of(people[name], *scopes)})
+        return await sockets.connect(auth={"token": make_token(people[name], *scopes)})
 
     return connect
 
@@ -92,15 +83,15 @@ async def test_a_narrowed_token_of_an_approver_cannot_approve(question, socket_o
 
 
 @pytest.fixture(params=["an account that may do nothing else", "a token", "a connection"])
-async def only_approving(request, sockets, people, token_of):
+async def only_approving(request, sockets, people, make_token):
     """A socket with the scope operator.approvals and no other, in each way in which that can be."""
     match request.param:
         case "a token":
-            asked: dict[str, Any] = {"auth": {"token": token_of(people["ben"], "operator.approvals")}}
+            asked: dict[str, Any] = {"auth": {"token": make_token(people["ben"], "operator.approvals")}}
         case "a connection":
-            asked = {"auth": {"token": token_of(people["ben"])}, "scopes": ["operator.approvals"]}
+            asked = {"auth": {"token": make_token(people["ben"])}, "scopes": ["operator.approvals"]}
         case _:
-            asked = {"auth": {"token": token_of(people["cleo"])}}
+            asked = {"auth": {"token": make_token(people["cleo"])}}
     socket = await sockets.connect(**asked)
     assert socket.hello["auth"]["scopes"] == ["operator.approvals"]
     return socket
@@ -175,7 +166,7 @@ async def test_a_program_asks_about_a_command_of_its_own(socket_of):
     assert await refused(ada, "exec.approval.request", hidden) == "INVALID_REQUEST"
 
 
-async def test_the_rules_are_read_with_a_token_and_changed_only_by_somebody_at_a_browser(people, socket_of, sockets, cookie_of):
+async def test_the_rules_are_read_with_a_token_and_changed_only_by_somebody_at_a_browser(people, socket_of, sockets, make_cookie):
     olga = await socket_of("olga")
     rules = await olga.call("exec.approvals.get")
     assert rules["file"] == {"version": 1, "defaults": {}, "agents": {}}
@@ -190,7 +181,7 @@ async def test_the_rules_are_read_with_a_token_and_changed_only_by_somebody_at_a
     wanted["agents"]["*"] = {"allowlist": ["ls"]}
     change = {"file": wanted, "baseHash": rules["hash"]}
     assert await refused(olga, "exec.approvals.set", change) == "FORBIDDEN"
-    cookie = await db.read(cookie_of, people["olga"])
+    cookie = await db.read(make_cookie, people["olga"])
     browser = await sockets.connect(auth=None, headers={"Cookie": cookie, "Origin": "http://gateway.test:8765"})
     told = await browser.call("exec.approvals.set", change)
     assert told["file"]["agents"]["main"]["allowlist"] == [{"pattern": "/usr/bin/git"}]

@@ -13,9 +13,9 @@ import pytest
 from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.schema import protocol_schema
-from tests.belongings import rows_now
-from tests.devices import TestDevice, node_at_desk
-from tests.in_process import Desk, gateway
+from tests.harness.devices import FakeDevice, connect_node
+from tests.harness.owned_objects import snapshot_rows
+from tests.harness.protocol import InProcessClient, running_gateway
 
 METHODS = {name: method for name, method in protocol_schema()["methods"].items() if name != "connect"}
 WRONG = [{"un": "heard"}, ["unheard"], "unheard", 1.5]
@@ -42,12 +42,12 @@ def example(schema: dict[str, Any]) -> Any:
     return next(value for value in candidates if right.is_valid(value))
 
 
-async def faults_of(desk: Desk, role: str) -> list[str]:
+async def faults_of(client: InProcessClient, role: str) -> list[str]:
     """What is wrong with the answers to all bad parameters of a role's methods."""
     found = []
     for name, method in METHODS.items():
         for parameter, params in bad_params(method["params"]) if method["role"] == role else ():
-            error = (await desk.request(name, params)).get("error") or {}
+            error = (await client.request(name, params)).get("error") or {}
             paths = [issue["path"] for issue in error.get("details", {}).get("issues", ())]
             if error.get("code") != "INVALID_REQUEST" or not any(f"{path}/".startswith(f"/{parameter}/") for path in paths):
                 found.append(f"{name} {params}: {error or 'taken'}, not a word about {parameter}")
@@ -55,36 +55,36 @@ async def faults_of(desk: Desk, role: str) -> list[str]:
 
 
 def kept() -> dict[str, Any]:
-    return {table: sorted(map(str, rows)) if table in USED else rows for table, rows in rows_now().items()}
+    return {table: sorted(map(str, rows)) if table in USED else rows for table, rows in snapshot_rows().items()}
 
 
 @pytest.fixture
-def everybody(person):
+def everybody(make_user):
     """Somebody who may call everything."""
-    return person("User", "Operator", "Approver", "Auditor")
+    return make_user("User", "Operator", "Approver", "Auditor")
 
 
-async def test_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, token_of):
-    async with gateway():
-        desk = await Desk.open(token_of(everybody))
+async def test_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, make_token):
+    async with running_gateway():
+        client = await InProcessClient.open(make_token(everybody))
         before = kept()
-        assert await faults_of(desk, "operator") == []
+        assert await faults_of(client, "operator") == []
         assert kept() == before
-        assert (await desk.request("health"))["ok"]
-        desk.leave()
+        assert (await client.request("health"))["ok"]
+        client.disconnect()
 
 
-async def test_a_nodes_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, token_of):
-    async with gateway():
-        node = await node_at_desk(TestDevice(), token_of(everybody))
+async def test_a_nodes_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, make_token):
+    async with running_gateway():
+        node = await connect_node(FakeDevice(), make_token(everybody))
         before = kept()
         assert await faults_of(node, "node") == []
         assert kept() == before
         assert (await node.request("node.event", {"event": "still.here"}))["ok"]
-        node.leave()
+        node.disconnect()
 
 
-async def test_a_method_that_takes_anything_is_found(everybody, token_of, monkeypatch):
+async def test_a_method_that_takes_anything_is_found(everybody, make_token, monkeypatch):
     """The deliberate fault: what is published is not what is checked."""
 
     class Careless(Params):
@@ -95,10 +95,10 @@ async def test_a_method_that_takes_anything_is_found(everybody, token_of, monkey
 
     search = replace(registry.list_methods()["sessions.search"], params=Careless, handler=nothing)
     monkeypatch.setitem(registry.list_methods(), "sessions.search", search)
-    async with gateway():
-        desk = await Desk.open(token_of(everybody))
-        found = await faults_of(desk, "operator")
-        desk.leave()
+    async with running_gateway():
+        client = await InProcessClient.open(make_token(everybody))
+        found = await faults_of(client, "operator")
+        client.disconnect()
     assert [fault for fault in found if fault.startswith("sessions.search {'query': ")]
     assert not [fault for fault in found if not fault.startswith("sessions.search ")]
 

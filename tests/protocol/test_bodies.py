@@ -9,8 +9,8 @@ import pytest
 from clawsite.connectors.webhook import views
 from clawsite.infra import request_body
 from clawsite.web.middleware.asgi_handler import LazyBodyHandler
-from tests.hooks import make_hook
-from tests.rest import CSRF
+from tests.harness.rest_client import CSRF
+from tests.harness.webhooks import create_webhook
 
 MB = 1 << 20
 PLACES = [
@@ -100,8 +100,8 @@ def kept(monkeypatch):
 
 
 @pytest.fixture
-def token(user, token_of):
-    return token_of(user)
+def token(user, make_token):
+    return make_token(user)
 
 
 @pytest.mark.parametrize("credential", ["", "Authorization: Bearer claw_wrong", "Cookie: sessionid=wrong"])
@@ -152,11 +152,11 @@ async def test_a_slow_stranger_is_not_waited_for(dial):
 
 @pytest.mark.parametrize("operation", [place for place in PLACES if "attachments" not in place])
 async def test_who_may_not_is_refused_before_anything_of_the_body_has_come(
-    dial, kept, user, token_of, cookie_of, settings, operation
+    dial, kept, user, make_token, make_cookie, settings, operation
 ):
     """Without the scope; and from a page that is not ours, whose browser sends the cookie and not the header."""
-    foreign = f"Cookie: {cookie_of(user)}; {settings.CSRF_COOKIE_NAME}={CSRF}"
-    for credential in (f"Authorization: Bearer {token_of(user, 'operator.read')}", foreign):
+    foreign = f"Cookie: {make_cookie(user)}; {settings.CSRF_COOKIE_NAME}={CSRF}"
+    for credential in (f"Authorization: Bearer {make_token(user, 'operator.read')}", foreign):
         line = await dial()
         line.head(operation, "Content-Length: 20000000", credential)
         assert (await line.answer())[0] == 403
@@ -251,8 +251,8 @@ async def test_a_body_of_too_many_values_is_refused_before_it_is_read(dial, toke
     assert f"limit of {most} values" in told.decode()
 
 
-async def test_a_webhooks_guesser_waits_before_anything_is_read(dial, kept, person):
-    make_hook(person("Operator"))
+async def test_a_webhooks_guesser_waits_before_anything_is_read(dial, kept, make_user):
+    create_webhook(make_user("Operator"))
     for _ in range(20):
         line = await dial()
         line.head("POST /hooks/news", "Content-Length: 2")

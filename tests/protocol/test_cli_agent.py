@@ -10,7 +10,7 @@ from clawsite.cli.commands import agent as cli
 from clawsite.infra import db
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle, queue
-from tests import asking
+from tests.harness.approvals import claim_run, park_for_approval
 
 KEY = "agent:main:busy"
 
@@ -25,18 +25,15 @@ def nothing(user: Any, session: Any, workspace: Any) -> None:
 
 
 def a_question(user: Any, session: Any, workspace: Any) -> None:
-    asking.allow_asking()
-    claimed = asking.claimed_run(user, session)
-    asking.asked(claimed, workspace)
-    queue.park_run(claimed, "approval")
+    park_for_approval(user, session, workspace)
 
 
 def work(user: Any, session: Any, workspace: Any) -> None:
-    asking.claimed_run(user, session)
+    claim_run(user, session)
 
 
 def a_stop(user: Any, session: Any, workspace: Any) -> None:
-    claimed = asking.claimed_run(user, session)
+    claimed = claim_run(user, session)
     freezes.freeze("run", str(claimed.pk), reason="it deletes files", by=None, by_name="host")
     queue.park_run(claimed, "frozen")
 
@@ -62,11 +59,11 @@ def a_stop_of_its_agent(user: Any, session: Any, workspace: Any) -> None:
     ],
 )
 async def test_queued_message_shows_what_it_waits_for(
-    address, user, session_of, token_of, tmp_path, monkeypatch, capsys, eventually, before, message
+    address, user, make_session, make_token, tmp_path, monkeypatch, capsys, eventually, before, message
 ):
-    session = session_of(user, KEY)
+    session = make_session(user, KEY)
     await db.write(before, user, session, tmp_path, alone=True)
-    monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token_of(user))
+    monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", make_token(user))
     # It runs its own event loop beside the server's.
     arguments = ["and now?", "--session", KEY, "--url", f"http://{address}"]
     talking = asyncio.create_task(asyncio.to_thread(run_command, cli, "agent", arguments))

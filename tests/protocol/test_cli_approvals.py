@@ -11,8 +11,7 @@ from django.db import connection
 from clawsite.cli.command import CommandFailed, run_command
 from clawsite.cli.commands import approvals as cli
 from clawsite.infra import clock, db
-from sessions_app.runs import queue
-from tests import asking
+from tests.harness.approvals import park_for_approval
 from tools_app.approvals import external
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, Grant
@@ -21,40 +20,33 @@ Claw = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def ada(person):
-    return person("User", name="ada")
+def ada(make_user):
+    return make_user("User", name="ada")
 
 
 @pytest.fixture
-def ben(person):
-    return person("Approver", "User", name="ben")
+def ben(make_user):
+    return make_user("Approver", "User", name="ben")
 
 
 @pytest.fixture
-def ask(ada, session_of, tmp_path):
+def ask(ada, make_session, tmp_path):
     """Create a pending approval request: `await ask("touch made")`."""
 
     async def made(line: str = "touch made", *, why: str = "because", **rules: Any) -> Approval:
-        return await db.write(_asked, ada, session_of(ada), tmp_path, line, why, rules, alone=True)
+        session = make_session(ada)
+        run_id = f"k-{session.pk}"
+        return await db.write(park_for_approval, ada, session, tmp_path, line, run_id=run_id, why=why, alone=True, **rules)
 
     return made
 
 
-def _asked(user: Any, session: Any, workspace: Any, line: str, why: str, rules: dict[str, Any]) -> Approval:
-    asking.allow_asking(**rules)
-    claimed = asking.claimed_run(user, session, f"k-{session.pk}")
-    question = asking.asked(claimed, workspace, line)
-    Approval.objects.filter(pk=question.pk).update(why=why)
-    queue.park_run(claimed, "approval")
-    return question
-
-
 @pytest.fixture
-def claw_as(address, monkeypatch, capsys, token_of) -> Callable[..., Claw]:
+def claw_as(address, monkeypatch, capsys, make_token) -> Callable[..., Claw]:
     """Run the command with a user's access token and return its output."""
 
     def of(user: Any, *scopes: str) -> Claw:
-        token = token_of(user, *scopes) if user else "test-gateway-token"
+        token = make_token(user, *scopes) if user else "test-gateway-token"
 
         async def claw(*arguments: str) -> str:
             monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token)
@@ -138,8 +130,8 @@ async def test_approval_is_stored_with_the_approver(claw_as, ben, ask):
 
 
 @pytest.mark.parametrize("groups", [("Approver",), ("Approver", "User")])
-async def test_approving_only_needs_the_approvals_scope(claw_as, person, ask, groups):
-    claw, question = claw_as(person(*groups), "operator.approvals"), await ask()
+async def test_approving_only_needs_the_approvals_scope(claw_as, make_user, ask, groups):
+    claw, question = claw_as(make_user(*groups), "operator.approvals"), await ask()
     short = str(question.pk)[:8]
     assert (await claw("list")).startswith(short)
     assert f"plan         {question.plan_hash}\n" in await claw("show", short)
@@ -173,17 +165,19 @@ async def test_denial_has_a_reason(claw_as, ben, ask):
     assert "decided      denied by ben: use the staging host\n" in shown
 
 
-async def test_first_of_two_approvals_is_reported_as_pending(claw_as, ben, ask, person):
+async def test_first_of_two_approvals_is_reported_as_pending(claw_as, ben, ask, make_user):
     question = await ask(two_people=True)
     assert "another approver must approve it too" in await claw_as(ben)("approve", str(question.pk))
     assert "approved     1 of 2: ben\n" in await claw_as(ben)("show", str(question.pk))
     assert await status_of(question) == "pending"
-    assert "approved: touch made" in await claw_as(person("Approver", "User"))("approve", str(question.pk))
+    assert "approved: touch made" in await claw_as(make_user("Approver", "User"))("approve", str(question.pk))
 
 
-async def test_late_decision_is_rejected_with_the_first_approver(claw_as, ben, ask, person):
+async def test_late_decision_is_rejected_with_the_first_approver(claw_as, ben, ask, make_user):
     question = await ask()
-    await db.write(approval_requests.resolve_approval, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
+    await db.write(
+        approval_requests.resolve_approval, question.pk, by=make_user("Approver", name="cleo"), decision="deny", alone=True
+    )
     with pytest.raises(CommandFailed, match=r"CONFLICT: cleo has already decided this request: Denied"):
         await claw_as(ben)("approve", str(question.pk))
     with pytest.raises(CommandFailed, match="no pending request starts with"):
@@ -218,10 +212,10 @@ async def test_missing_permission_to_decide_is_explained(claw_as, ada, ben, ask,
     assert "you          You don’t have permission to approve commands" in await claw_as(ada)("show", str(question.pk)[:8])
 
 
-async def test_approvers_of_the_exec_rule_are_enforced(claw_as, person, session_of, tmp_path):
-    both = person("Approver", "User", name="both")
+async def test_approvers_of_the_exec_rule_are_enforced(claw_as, make_user, make_session, tmp_path):
+    both = make_user("Approver", "User", name="both")
     rules = {"exclude_requester": True}
-    question = await db.write(_asked, both, session_of(both), tmp_path, "touch made", "", rules, alone=True)
+    question = await db.write(park_for_approval, both, make_session(both), tmp_path, why="", alone=True, **rules)
     with pytest.raises(CommandFailed, match="FORBIDDEN: Requesters can’t approve their own commands under this rule"):
         await claw_as(both)("approve", str(question.pk))
 

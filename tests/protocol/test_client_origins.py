@@ -3,21 +3,21 @@
 import pytest
 
 from clawsite.gateway.server import handshake
-from tests.devices import TestDevice
+from tests.harness.devices import FakeDevice
 from tests.protocol.conftest import ORIGIN
 
 THEIRS = ORIGIN.replace("8765", "3000")
 
 
 @pytest.fixture
-def page(settings, person, cookie_of):
+def page(settings, make_user, make_cookie):
     """What a browser sends for such a page, of somebody who is signed in here."""
     settings.CLIENT_ORIGINS = [THEIRS]
-    return {"Origin": THEIRS, "Cookie": cookie_of(person(name="ada"))}
+    return {"Origin": THEIRS, "Cookie": make_cookie(make_user(name="ada"))}
 
 
-async def test_a_page_of_another_program_comes_in_with_a_token(sockets, page, person, token_of):
-    socket = await sockets.connect(token_of(person(name="bob")), headers=page)
+async def test_a_page_of_another_program_comes_in_with_a_token(sockets, page, make_user, make_token):
+    socket = await sockets.connect(make_token(make_user(name="bob")), headers=page)
     assert (await socket.call("health"))["ok"] is True
     assert socket.hello["auth"]["scopes"]
 
@@ -29,7 +29,7 @@ async def test_its_cookie_counts_for_nothing(sockets, page):
 
 
 async def knocks_with_a_device(sockets, page):
-    return (await TestDevice().knock(sockets, headers=page))[1]
+    return (await FakeDevice().try_connect(sockets, headers=page))[1]
 
 
 async def test_its_cookie_counts_for_nothing_beside_a_device(sockets, page):

@@ -8,8 +8,9 @@ from clawsite.infra import db
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Session
 from sessions_app.runs import queue
-from tests import asking
-from tests.protocol.server import Sockets, serving
+from tests.harness.approvals import allow_approval_requests, claim_run, request_approval
+from tests.harness.gateway import serve_gateway
+from tests.harness.protocol import SocketClients
 from tools_app.models import Approval
 
 pytestmark = pytest.mark.dialect
@@ -19,9 +20,9 @@ SCOPED = {"caps": ["session-scoped-events", "tool-events"]}
 
 
 @pytest.fixture
-def people(person, token_of):
-    accounts = {"ada": person("User", name="ada"), "ben": person("Approver", "User", name="ben")}
-    return {name: (user, token_of(user)) for name, user in accounts.items()}
+def people(make_user, make_token):
+    accounts = {"ada": make_user("User", name="ada"), "ben": make_user("Approver", "User", name="ben")}
+    return {name: (user, make_token(user)) for name, user in accounts.items()}
 
 
 def _goes_on(claimed: Any, workspace: Any) -> Approval:
@@ -29,26 +30,26 @@ def _goes_on(claimed: Any, workspace: Any) -> Approval:
     for number in range(1, 4):
         data = {"messageId": "m", "attempt": 1, "delta": f"{number} ", "offset": 2 * number - 2}
         queue.append_events([(claimed, [NewEvent("assistant", data)])])
-    question = asking.asked(claimed, workspace)
+    question = request_approval(claimed, workspace)
     queue.park_run(claimed, "approval")
     return question
 
 
-async def test_who_was_away_over_a_restart_gets_every_event_once_and_the_open_question(database, people, session_of, tmp_path):
+async def test_who_was_away_over_a_restart_gets_every_event_once_and_the_open_question(database, people, make_session, tmp_path):
     (ada, token), (_, approver) = people["ada"], people["ben"]
-    session = await db.write(session_of, ada, KEY)
-    await db.write(asking.allow_asking)
-    claimed = await db.write(asking.claimed_run, ada, session, "k1", alone=True)
-    async with serving() as address:
-        here = Sockets(address)
+    session = await db.write(make_session, ada, KEY)
+    await db.write(allow_approval_requests)
+    claimed = await db.write(claim_run, ada, session, "k1", alone=True)
+    async with serve_gateway() as address:
+        here = SocketClients(address)
         client = await here.connect(token, **SCOPED)
         place = await client.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0})
         first = await client.event("agent", runId="k1", stream="lifecycle")
         seen = {"fromStateVersion": first["cursor"], "epoch": place["epoch"]}
         await here.close()
     question = await db.write(_goes_on, claimed, tmp_path, alone=True)  # nobody listens
-    async with serving() as address:
-        here = Sockets(address)
+    async with serve_gateway() as address:
+        here = SocketClients(address)
         client = await here.connect(token, **SCOPED)
         back = await client.call("sessions.messages.subscribe", {"key": KEY, **seen, "includeApprovals": True})
         assert [each["id"] for each in back["approvals"]] == [str(question.pk)]
@@ -73,32 +74,32 @@ def _last_cursor(session: Session) -> int:
     return Session.objects.get(pk=session.pk).cursor
 
 
-async def test_open_questions_of_others_are_not_among_the_state(database, people, session_of, tmp_path, person, token_of):
+async def test_open_questions_of_others_are_not_among_the_state(database, people, make_session, tmp_path, make_user, make_token):
     ada, _ = people["ada"]
-    session = await db.write(session_of, ada, KEY)
-    await db.write(asking.allow_asking)
-    claimed = await db.write(asking.claimed_run, ada, session, "k1", alone=True)
+    session = await db.write(make_session, ada, KEY)
+    await db.write(allow_approval_requests)
+    claimed = await db.write(claim_run, ada, session, "k1", alone=True)
     await db.write(_goes_on, claimed, tmp_path, alone=True)
-    async with serving() as address:
-        here = Sockets(address)
-        stranger = await here.connect(token_of(person(name="stranger")))
+    async with serve_gateway() as address:
+        here = SocketClients(address)
+        stranger = await here.connect(make_token(make_user(name="stranger")))
         answer = await stranger.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
         assert answer.get("approvals", []) == []
         assert (await stranger.request("sessions.history", {"sessionId": str(session.pk)}))["error"]["code"] == "NOT_FOUND"
         await here.close()
 
 
-async def test_a_place_in_a_log_that_was_replaced_is_told_honestly(database, people, session_of, hand):
+async def test_a_place_in_a_log_that_was_replaced_is_told_honestly(database, people, make_session, worker):
     ada, token = people["ada"]
-    session = await db.write(session_of, ada, KEY)
-    async with serving() as address:
-        here = Sockets(address)
+    session = await db.write(make_session, ada, KEY)
+    async with serve_gateway() as address:
+        here = SocketClients(address)
         client = await here.connect(token)
         place = await client.call("sessions.messages.subscribe", {"key": KEY})
         await here.close()
-    await hand.restored()
-    async with serving() as address:
-        here = Sockets(address)
+    await worker.restore_database()
+    async with serve_gateway() as address:
+        here = SocketClients(address)
         client = await here.connect(token)
         seen = {"fromStateVersion": place["cursor"], "epoch": place["epoch"]}
         back = await client.call("sessions.messages.subscribe", {"key": KEY, **seen})

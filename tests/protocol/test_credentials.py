@@ -13,16 +13,16 @@ from tests.protocol.conftest import ORIGIN
 SEND = {"sessionKey": "agent:main:main", "message": "hi", "idempotencyKey": "k"}
 
 
-async def test_a_revoked_token_closes_its_sockets_and_no_others(sockets, user, token_of):
-    first, second = token_of(user), token_of(user)
+async def test_a_revoked_token_closes_its_sockets_and_no_others(sockets, user, make_token):
+    first, second = make_token(user), make_token(user)
     revoked, kept = await sockets.connect(first), await sockets.connect(second)
     await db.write(lambda: revoke_token(AccessToken.objects.order_by("pk").first()))
     assert await revoked.closed() == (4001, "auth changed")
     assert await kept.call("health")
 
 
-async def test_a_closed_account_closes_its_sockets(sockets, user, token_of):
-    socket = await sockets.connect(token_of(user))
+async def test_a_closed_account_closes_its_sockets(sockets, user, make_token):
+    socket = await sockets.connect(make_token(user))
 
     def close_account():
         user.is_active = False
@@ -32,8 +32,8 @@ async def test_a_closed_account_closes_its_sockets(sockets, user, token_of):
     assert await socket.closed() == (4001, "auth changed")
 
 
-async def test_signing_out_closes_the_browsers_socket(sockets, user, cookie_of):
-    cookie = cookie_of(user)
+async def test_signing_out_closes_the_browsers_socket(sockets, user, make_cookie):
+    cookie = make_cookie(user)
     socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
 
     def sign_out():
@@ -46,8 +46,8 @@ async def test_signing_out_closes_the_browsers_socket(sockets, user, cookie_of):
     assert await socket.closed() == (4001, "auth changed")
 
 
-async def test_a_new_password_closes_the_sockets_of_old_sign_ins(sockets, user, cookie_of):
-    socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie_of(user)}, auth=None)
+async def test_a_new_password_closes_the_sockets_of_old_sign_ins(sockets, user, make_cookie):
+    socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": make_cookie(user)}, auth=None)
 
     def change_password():
         user.set_password("another-long-password")
@@ -57,38 +57,38 @@ async def test_a_new_password_closes_the_sockets_of_old_sign_ins(sockets, user, 
     assert await socket.closed() == (4001, "auth changed")
 
 
-async def test_a_permission_that_is_taken_away_is_missing_at_once(sockets, user, token_of):
-    socket = await sockets.connect(token_of(user))
+async def test_a_permission_that_is_taken_away_is_missing_at_once(sockets, user, make_token):
+    socket = await sockets.connect(make_token(user))
     assert (await socket.request("chat.send", SEND))["ok"]
     await db.write(lambda: user.groups.remove(Group.objects.get(name="User")))
     refused = await socket.request("chat.send", {**SEND, "idempotencyKey": "k2"})
     assert refused["error"]["code"] == "FORBIDDEN"
 
 
-async def test_a_permission_that_is_given_is_there_without_connecting_anew(sockets, person, cookie_of):
-    user = person("Auditor")
-    socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie_of(user)}, auth=None)
+async def test_a_permission_that_is_given_is_there_without_connecting_anew(sockets, make_user, make_cookie):
+    user = make_user("Auditor")
+    socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": make_cookie(user)}, auth=None)
     assert (await socket.request("chat.send", SEND))["error"]["code"] == "FORBIDDEN"
     await db.write(lambda: user.groups.add(Group.objects.get(name="User")))
     assert (await socket.request("chat.send", SEND))["ok"]
 
 
 @pytest.mark.parametrize("scopes", [["operator.admin", "operator.approvals"], ["operator.pairing"]])
-async def test_nobody_gets_more_than_the_account_has(sockets, user, token_of, scopes):
-    socket = await sockets.connect(token_of(user), scopes=scopes)
+async def test_nobody_gets_more_than_the_account_has(sockets, user, make_token, scopes):
+    socket = await sockets.connect(make_token(user), scopes=scopes)
     assert set(socket.hello["auth"]["scopes"]) <= {"operator.read", "operator.write"}
 
 
-async def test_a_credential_is_looked_at_again_when_nobody_says_that_it_changed(sockets, user, token_of, monkeypatch):
-    socket = await sockets.connect(token_of(user))
+async def test_a_credential_is_looked_at_again_when_nobody_says_that_it_changed(sockets, user, make_token, monkeypatch):
+    socket = await sockets.connect(make_token(user))
     monkeypatch.setattr("clawsite.gateway.protocol.limits.RECHECK_SECONDS", 0.0)
     await db.write(AccessToken.objects.all().delete)  # without telling anybody
     await socket.send({"type": "req", "id": "1", "method": "health"})
     assert await socket.closed() == (4001, "auth changed")
 
 
-async def test_a_browser_left_open_stops_everything_and_resumes_nothing(sockets, person, cookie_of, settings):
-    cookie = await db.write(cookie_of, person("Operator"))
+async def test_a_browser_left_open_stops_everything_and_resumes_nothing(sockets, make_user, make_cookie, settings):
+    cookie = await db.write(make_cookie, make_user("Operator"))
     desk = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
     settings.CONFIRM_MINUTES = -1
     assert (await desk.request("panic.stop", {"scope": "all", "reason": "smoke"}))["ok"]

@@ -9,7 +9,8 @@ from clawsite.cli.commands import web
 from clawsite.client import Client, Endpoint
 from clawsite.client import client as client_module
 from clawsite.gateway.server import runtime
-from tests.protocol.server import Sockets, serving
+from tests.harness.gateway import serve_gateway
+from tests.harness.protocol import SocketClients
 
 pytestmark = pytest.mark.dialect
 
@@ -21,12 +22,12 @@ CROWD = 100
 async def impatient_address(database, settings):
     """A server that asks every second whether a client is still there, instead of every 20."""
     settings.POLL_SECONDS = 0.2
-    async with serving(ws_ping_interval=1.0, ws_ping_timeout=1.0) as address:
+    async with serve_gateway(ws_ping_interval=1.0, ws_ping_timeout=1.0) as address:
         yield address
 
 
 async def test_a_client_that_vanished_without_a_word_is_let_go_and_nobody_else_notices(impatient_address, eventually):
-    sockets = Sockets(impatient_address)
+    sockets = SocketClients(impatient_address)
     gone, other = await sockets.connect(client={"id": "gone", "mode": "ui"}), await sockets.connect()
     await other.call("sessions.create", {"key": KEY})
     audience = (await runtime.get_runtime()).hub.audience
@@ -54,22 +55,22 @@ def test_what_a_vanished_client_never_takes_does_not_keep_its_connection():
                 accepted.sendall(b"x" * 65_536)
 
 
-async def test_a_hundred_clients_cut_off_at_once_come_back_and_miss_nothing(sockets, hand, token_of, user, monkeypatch):
+async def test_a_hundred_clients_cut_off_at_once_come_back_and_miss_nothing(sockets, worker, make_token, user, monkeypatch):
     monkeypatch.setattr(client_module, "FIRST_DELAY", 0.05)
-    token = token_of(user)
+    token = make_token(user)
     watcher = await sockets.connect(token)
     await watcher.call("chat.send", {"sessionKey": KEY, "message": "go", "idempotencyKey": "r1"})
-    await hand.start("r1")
+    await worker.start("r1")
     endpoint = Endpoint(f"ws://{sockets.address}/ws", token, caps=("tool-events", "session-scoped-events"))
     clients = [Client(endpoint) for _ in range(CROWD)]
     following = [asyncio.create_task(cursors_of(client)) for client in clients]
-    await hand.say("r1", "one ", "two ")
+    await worker.stream("r1", "one ", "two ")
     connections = [await client.connection() for client in clients]
     for connection in connections:
         connection._socket.transport.abort()
     for word in ("three ", "four ", "five"):
-        await hand.say("r1", word)
-    await hand.finish("r1")
+        await worker.stream("r1", word)
+    await worker.finish("r1")
     told = await asyncio.wait_for(asyncio.gather(*following), 60)
     assert all(connection.lost_because for connection in connections)
     assert {tuple(cursors) for cursors in told} == {tuple(range(1, len(told[0]) + 1))}

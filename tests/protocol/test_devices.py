@@ -10,7 +10,7 @@ from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra import db
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Session
-from tests.devices import TestDevice
+from tests.harness.devices import FakeDevice
 from tests.protocol.conftest import ORIGIN
 
 CHAT = ["operator.read", "operator.write"]
@@ -18,11 +18,11 @@ LONG_AGO = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 @pytest.fixture
-def people(person):
+def people(make_user):
     return {
-        "ada": person("User", name="ada"),
-        "olga": person("Operator", "User", name="olga"),
-        "pia": person("User", name="pia"),  # may pair devices, and nothing of others'
+        "ada": make_user("User", name="ada"),
+        "olga": make_user("Operator", "User", name="olga"),
+        "pia": make_user("User", name="pia"),  # may pair devices, and nothing of others'
     }
 
 
@@ -34,18 +34,18 @@ async def may_pair(people):
 
 
 @pytest.fixture
-def tokens(people, token_of, may_pair):
-    return {name: token_of(type(user).objects.get(pk=user.pk)) for name, user in people.items()}
+def tokens(people, make_token, may_pair):
+    return {name: make_token(type(user).objects.get(pk=user.pk)) for name, user in people.items()}
 
 
 @pytest.fixture
 def device():
-    return TestDevice()
+    return FakeDevice()
 
 
 async def requested(device, sockets, **connect):
     """The id of the request that a device left at the door."""
-    error = await device.refused(sockets, **connect)
+    error = await device.connect_error(sockets, **connect)
     assert (error["code"], error["message"]) == ("NOT_PAIRED", "pairing required"), error
     assert error["details"]["code"] == "PAIRING_REQUIRED"
     return error["details"]["requestId"]
@@ -82,14 +82,14 @@ async def test_every_form_of_signature_is_understood(device, sockets, tokens, pr
 
 
 async def test_a_signature_without_a_nonce_is_refused_through_a_proxy(device, sockets, tokens):
-    error = await device.refused(
+    error = await device.connect_error(
         sockets, form="v1", protocol=3, auth={"token": tokens["ada"]}, headers={"X-Forwarded-For": "203.0.113.9"}
     )
     assert error["details"]["code"] == "DEVICE_AUTH_NONCE_REQUIRED"
 
 
 async def test_a_signature_for_another_connection_is_refused(device, sockets, tokens):
-    _, answer = await device.knock(sockets, auth={"token": tokens["ada"]}, proof={"nonce": "of-yesterday"})
+    _, answer = await device.try_connect(sockets, auth={"token": tokens["ada"]}, proof={"nonce": "of-yesterday"})
     assert (answer["error"]["message"], answer["error"]["details"]["code"]) == (
         "device nonce mismatch",
         "DEVICE_AUTH_NONCE_MISMATCH",
@@ -105,7 +105,7 @@ async def test_a_signature_for_other_scopes_is_refused(device, sockets, tokens):
 
 
 async def test_a_wrong_token_is_told_before_anything_is_said_about_the_device(device, sockets):
-    error = await device.refused(sockets, auth={"token": "claw_00000000_wrong"}, proof={"nonce": "wrong"})
+    error = await device.connect_error(sockets, auth={"token": "claw_00000000_wrong"}, proof={"nonce": "wrong"})
     assert error["details"]["code"] == "AUTH_TOKEN_MISMATCH"
 
 
@@ -126,9 +126,9 @@ async def test_the_gateway_token_lets_a_device_in_and_gives_it_nothing_lasting(d
 
 async def test_what_is_approved_with_an_access_token_ends_with_it_and_a_limited_one_approves_nothing(device, sockets, tokens):
     request = await requested(device, sockets)
-    pia = await TestDevice().connect(sockets, auth={"token": tokens["pia"]})
+    pia = await FakeDevice().connect(sockets, auth={"token": tokens["pia"]})
     await db.write(lambda: AccessToken.objects.filter(user__username="pia").update(tools={"deny": ["exec"]}))
-    limited = await TestDevice().connect(sockets, auth={"token": tokens["pia"]})
+    limited = await FakeDevice().connect(sockets, auth={"token": tokens["pia"]})
     assert await code_of(limited, "device.pair.approve", {"requestId": request}) == "FORBIDDEN"
     await db.write(lambda: AccessToken.objects.filter(user__username="pia").update(tools={}))
     assert (await pia.request("device.pair.approve", {"requestId": request}))["ok"]
@@ -136,17 +136,17 @@ async def test_what_is_approved_with_an_access_token_ends_with_it_and_a_limited_
     assert made.made_with.user.username == "pia"
 
 
-async def test_a_page_of_ours_with_a_device_is_taken_in_by_its_cookie(device, sockets, people, cookie_of):
-    cookie = await db.read(cookie_of, people["ada"])
+async def test_a_page_of_ours_with_a_device_is_taken_in_by_its_cookie(device, sockets, people, make_cookie):
+    cookie = await db.read(make_cookie, people["ada"])
     await device.connect(sockets, headers={"Origin": ORIGIN, "Cookie": cookie})
     assert device.token
-    stranger = TestDevice()
+    stranger = FakeDevice()
     await requested(stranger, sockets, headers={"Cookie": cookie})  # without an Origin the cookie counts for nothing
 
 
-async def test_a_browser_left_open_takes_no_token_and_lets_nobody_in(device, sockets, people, may_pair, cookie_of, settings):
-    cookie = await db.write(cookie_of, type(people["pia"]).objects.get(pk=people["pia"].pk))
-    request = await requested(TestDevice(), sockets)
+async def test_a_browser_left_open_takes_no_token_and_lets_nobody_in(device, sockets, people, may_pair, make_cookie, settings):
+    cookie = await db.write(make_cookie, type(people["pia"]).objects.get(pk=people["pia"].pk))
+    request = await requested(FakeDevice(), sockets)
     settings.CONFIRM_MINUTES = -1
     socket = await device.connect(sockets, headers={"Origin": ORIGIN, "Cookie": cookie})
     assert "deviceToken" not in socket.hello["auth"]
@@ -161,7 +161,7 @@ async def test_a_stale_token_beside_a_good_credential_is_replaced(device, socket
     old = device.token
     await device.connect(sockets, auth={"token": tokens["ada"], "deviceToken": "claw_dev_lost"})
     assert device.token != old
-    error = await device.refused(sockets, auth={"token": old})
+    error = await device.connect_error(sockets, auth={"token": old})
     assert error["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
 
 
@@ -170,7 +170,7 @@ async def test_a_stale_token_beside_a_good_credential_is_replaced(device, socket
 
 async def test_a_device_token_is_worth_nothing_to_another_device(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
-    error = await TestDevice().refused(sockets, auth={"token": device.token})
+    error = await FakeDevice().connect_error(sockets, auth={"token": device.token})
     assert (error["code"], error["details"]["code"]) == ("INVALID_REQUEST", "AUTH_DEVICE_TOKEN_MISMATCH")
     assert await db.read(FailedSignIns.objects.exists), "guessing is slowed down"
 
@@ -189,7 +189,7 @@ async def test_rights_follow_the_account_and_never_exceed_it(device, sockets, pe
 
 async def test_a_new_wish_of_a_device_waits_for_a_person(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["olga"]}, scopes=["operator.read"])
-    error = await device.refused(sockets, auth={"token": device.token}, scopes=["operator.read", "operator.pairing"])
+    error = await device.connect_error(sockets, auth={"token": device.token}, scopes=["operator.read", "operator.pairing"])
     assert (error["details"]["reason"], error["details"]["approvedScopes"]) == ("scope-upgrade", ["operator.read"])
     olga = await sockets.connect(tokens["olga"])
     await olga.call("device.pair.approve", {"requestId": error["details"]["requestId"]})
@@ -210,7 +210,7 @@ async def test_what_an_access_token_brought_in_ends_with_it(device, sockets, tok
     assert device.token
     await device.connect(sockets, auth={"token": device.token}, scopes=CHAT)
     await db.write(lambda: AccessToken.objects.filter(user__username="ada").update(**end))
-    error = await device.refused(sockets, auth={"token": device.token}, scopes=CHAT)
+    error = await device.connect_error(sockets, auth={"token": device.token}, scopes=CHAT)
     assert error["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
 
 
@@ -243,7 +243,7 @@ async def test_a_closed_account_ends_its_devices(device, sockets, people, tokens
 
     await db.write(close)
     assert await socket.closed() == (4001, "auth changed")
-    assert (await device.refused(sockets, auth={"token": device.token}))["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
+    assert (await device.connect_error(sockets, auth={"token": device.token}))["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
 
 
 # With nothing but its signature
@@ -273,8 +273,8 @@ async def test_an_unknown_device_waits_is_approved_and_fetches_its_token_once(de
     await requested(device, sockets)  # the token was handed out: the signature alone is not enough any more
 
 
-async def test_nobody_gives_away_more_than_the_connection_has(device, sockets, people, token_of):
-    narrow = token_of(people["olga"], "operator.pairing")
+async def test_nobody_gives_away_more_than_the_connection_has(device, sockets, people, make_token):
+    narrow = make_token(people["olga"], "operator.pairing")
     olga = await sockets.connect(narrow)
     request = await requested(device, sockets, scopes=["operator.admin"])
     answer = await olga.call("device.pair.approve", {"requestId": request})
@@ -317,8 +317,8 @@ async def test_a_request_that_has_expired_cannot_be_approved(device, sockets, to
 async def test_strangers_at_one_address_have_to_wait_for_their_turn(sockets, monkeypatch):
     monkeypatch.setattr(connecting, "MAX_PENDING_PER_ADDRESS", 2)
     for _ in range(2):
-        await requested(TestDevice(), sockets)
-    error = await TestDevice().refused(sockets)
+        await requested(FakeDevice(), sockets)
+    error = await FakeDevice().connect_error(sockets)
     assert (error["details"]["code"], error["retryable"]) == ("AUTH_RATE_LIMITED", True)
 
 
@@ -327,7 +327,7 @@ async def test_strangers_at_one_address_have_to_wait_for_their_turn(sockets, mon
 
 async def test_what_is_somebody_elses_is_not_found(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
-    node = TestDevice()
+    node = FakeDevice()
     request = await requested(node, sockets, role="node", auth={"token": tokens["ada"]})
     pia = await sockets.connect(tokens["pia"])
     assert await pia.call("device.pair.list") == {"pending": [], "paired": []}
@@ -413,7 +413,7 @@ async def test_a_revoked_device_is_closed_and_stays_out_even_with_its_accounts_t
     for socket in (by_account, by_token):
         assert await socket.closed() == (4001, "auth changed")
     assert await other.call("health"), "what has no device goes on"
-    assert (await device.refused(sockets, auth={"token": device.token}))["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
+    assert (await device.connect_error(sockets, auth={"token": device.token}))["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
     request = await requested(device, sockets, auth={"token": tokens["ada"]})
     assert await code_of(olga, "device.pair.remove", {"deviceId": device.id}) == "NOT_FOUND"
     answer = await olga.call("device.pair.approve", {"requestId": request})
@@ -457,7 +457,7 @@ async def test_a_rotated_token_is_fetched_by_its_device_and_closes_what_came_wit
     rotated = await olga.call("device.token.rotate", {"deviceId": device.id, "role": "operator", "scopes": ["operator.read"]})
     assert (rotated["scopes"], "token" in rotated) == (["operator.read"], False), "a secret is told to its device only"
     assert await socket.closed() == (4001, "auth changed")
-    assert (await device.refused(sockets, auth={"token": old}))["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
+    assert (await device.connect_error(sockets, auth={"token": old}))["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
     fetched = await device.connect(sockets)
     assert (fetched.hello["auth"]["scopes"], device.token != old) == (["operator.read"], True)
 

@@ -1,6 +1,6 @@
 """Cases that every method has, made from the registry: whoever adds one without them is told here.
 
-Success and repeats are looked for in the conversations and tests beside this file; shown.py says what counts.
+Success and repeats are looked for in the conversations and tests beside this file; method_coverage.py says what counts.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from clawsite.gateway.server import registry
 from clawsite.infra import db
 from sessions_app.models import Run, Session
-from tests.protocol.shown import in_conversations, in_tests
+from tests.protocol.method_coverage import requests_in_scripts, requests_in_tests
 
 pytestmark = pytest.mark.dialect
 
@@ -34,8 +34,8 @@ SESSION, RUN, OTHER = {"session_id"}, {"run_id"}, {"id"}
 
 
 SHOWN = [
-    *(shown for file in sorted(HERE.glob("*.jsonl")) for shown in in_conversations(file)),
-    *(shown for file in [*sorted(HERE.rglob("test_*.py")), *WITH_WORKERS] for shown in in_tests(file)),
+    *(shown for file in sorted(HERE.glob("*.jsonl")) for shown in requests_in_scripts(file)),
+    *(shown for file in [*sorted(HERE.rglob("test_*.py")), *WITH_WORKERS] for shown in requests_in_tests(file)),
 ]
 METHODS = registry.list_methods()
 FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scopes}  # the others are a node's
@@ -83,13 +83,13 @@ TALK = """
 def test_only_what_cannot_pass_otherwise_is_counted(tmp_path):
     (tmp_path / "test_it.py").write_text(CODE)
     (tmp_path / "it.jsonl").write_text(TALK)
-    in_code = [(shown.method, shown.key) for shown in in_tests(tmp_path / "test_it.py")]
+    in_code = [(shown.method, shown.key) for shown in requests_in_tests(tmp_path / "test_it.py")]
     assert in_code == [("shown", "k"), ("shown", "k"), ("of.a.client", "k2")]
-    assert [(shown.method, shown.key) for shown in in_conversations(tmp_path / "it.jsonl")] == [("twice", "k")]
+    assert [(shown.method, shown.key) for shown in requests_in_scripts(tmp_path / "it.jsonl")] == [("twice", "k")]
 
 
-async def test_every_method_refuses_a_parameter_it_does_not_know(sockets, person, token_of):
-    everything = await sockets.connect(token_of(person("User", "Operator", "Approver", "Auditor", name="everything")))
+async def test_every_method_refuses_a_parameter_it_does_not_know(sockets, make_user, make_token):
+    everything = await sockets.connect(make_token(make_user("User", "Operator", "Approver", "Auditor", name="everything")))
     for name in FOR_OPERATORS:
         answer = await everything.request(name, {"unheardOf": 1})
         error = answer.get("error") or {}
@@ -99,9 +99,9 @@ async def test_every_method_refuses_a_parameter_it_does_not_know(sockets, person
         ), answer
 
 
-async def test_every_method_refuses_a_connection_without_its_scope(sockets, person, token_of):
+async def test_every_method_refuses_a_connection_without_its_scope(sockets, make_user, make_token):
     spare = "operator.pairing"
-    bare = await sockets.connect(token_of(person("User", "Operator", name="bare"), spare))
+    bare = await sockets.connect(make_token(make_user("User", "Operator", name="bare"), spare))
     for name, method in FOR_OPERATORS.items():
         if spare in method.scopes:
             continue
@@ -109,7 +109,7 @@ async def test_every_method_refuses_a_connection_without_its_scope(sockets, pers
         words = f"missing scope: {' or '.join(method.scopes)}"
         assert (error.get("code"), error.get("message")) == ("FORBIDDEN", words), (name, error)
         assert error["details"]["requiredScopes"] == list(method.scopes)
-    reader = await sockets.connect(token_of(person("User", "Operator", "Approver", name="reader"), "operator.read"))
+    reader = await sockets.connect(make_token(make_user("User", "Operator", "Approver", name="reader"), "operator.read"))
     for name, method in FOR_OPERATORS.items():
         if "operator.read" not in method.scopes:
             assert (await reader.request(name, {}))["error"]["code"] == "FORBIDDEN", name
@@ -121,14 +121,14 @@ def takes(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in METHODS if takes(name)))
-async def test_no_method_finds_what_belongs_to_somebody_else(name, sockets, hand, person, token_of):
-    owner = await sockets.connect(token_of(person(name="owner")))
+async def test_no_method_finds_what_belongs_to_somebody_else(name, sockets, worker, make_user, make_token):
+    owner = await sockets.connect(make_token(make_user(name="owner")))
     await owner.call("chat.send", {"sessionKey": "agent:main:mine", "message": "secret", "idempotencyKey": "mine"})
     session = await db.read(Session.objects.get, owner__username="owner", key="agent:main:mine")
     run = await db.read(Run.objects.get, run_id="mine")
     # An operator may know that a run was there, though not what was said: runs.get.
     groups = ("User", "Approver", "Operator") if "operator.admin" in METHODS[name].scopes else ("User", "Approver")
-    stranger = await sockets.connect(token_of(person(*groups, name="stranger")))
+    stranger = await sockets.connect(make_token(make_user(*groups, name="stranger")))
     needed, fields = NEEDED.get(name, {}), takes(name)
     for there, given in (("session_id", {"sessionId": str(session.generation_id)}), ("run_id", {"runId": "mine"})):
         if there in fields:

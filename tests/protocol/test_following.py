@@ -11,7 +11,8 @@ from clawsite.infra import db
 from clawsite.routing.inbound import find_session_or_none
 from sessions_app.events import announce
 from sessions_app.models import Event, Session, SessionMember
-from tests.protocol.server import Sockets, serving
+from tests.harness.gateway import serve_gateway
+from tests.harness.protocol import SocketClients
 
 pytestmark = pytest.mark.dialect
 
@@ -26,43 +27,43 @@ async def send(socket, run_id, message="hi", **params):
     return await socket.call("chat.send", {"sessionKey": KEY, "message": message, "idempotencyKey": run_id, **params})
 
 
-async def test_all_clients_of_a_session_see_the_same_sequence(sockets, hand):
+async def test_all_clients_of_a_session_see_the_same_sequence(sockets, worker):
     watchers = [await sockets.connect(caps=["tool-events"]) for _ in range(5)]
     await send(watchers[0], "k1")
-    await hand.start("k1")
+    await worker.start("k1")
     for word in ("one", " two", " three"):
-        await hand.say("k1", word)
-    await hand.use("k1", "read")
-    await hand.finish("k1")
+        await worker.stream("k1", word)
+    await worker.use_tool("k1", "read")
+    await worker.finish("k1")
     for watcher in watchers:
         await watcher.event("chat", state="final")
     assert all(watcher.events("agent") == watchers[0].events("agent") for watcher in watchers)
     assert numbers(watchers[0]) == list(range(1, 10))
 
 
-async def test_who_was_away_is_sent_what_it_missed_and_then_goes_on_live(sockets, hand):
+async def test_who_was_away_is_sent_what_it_missed_and_then_goes_on_live(sockets, worker):
     owner = await sockets.connect()
     await send(owner, "k1")
-    await hand.start("k1")
-    await hand.say("k1", *(f"{n} " for n in range(300)))
+    await worker.start("k1")
+    await worker.stream("k1", *(f"{n} " for n in range(300)))
     late = await sockets.connect(caps=["session-scoped-events"])
     answer = await late.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 10})
     assert (answer["subscribed"], answer["cursor"]) == (True, 10)
     for n in range(20):
-        await hand.say("k1", f"more {n} ")
-    await hand.finish("k1")
+        await worker.stream("k1", f"more {n} ")
+    await worker.finish("k1")
     await late.event("chat", state="final")
     assert numbers(late) == list(range(11, 325))
     text = "".join(payload["data"].get("delta", "") for payload in late.events("agent"))
-    assert text == hand.texts["k1"][len("".join(f"{n} " for n in range(8))) :]
+    assert text == worker.texts["k1"][len("".join(f"{n} " for n in range(8))) :]
 
 
-async def test_every_page_of_a_long_log_fits_a_reply_and_together_they_are_all(sockets, hand):
+async def test_every_page_of_a_long_log_fits_a_reply_and_together_they_are_all(sockets, worker):
     socket = await sockets.connect()
     await send(socket, "k1")
-    await hand.start("k1")
+    await worker.start("k1")
     for n in range(40):
-        await hand.say("k1", *(f"{n}.{m} " + "ö" * 1000 for m in range(20)))
+        await worker.stream("k1", *(f"{n}.{m} " + "ö" * 1000 for m in range(20)))
     cursor, found, pages, more = 0, [], 0, True
     while more:
         page = await socket.call("sessions.history", {"sessionKey": KEY, "fromStateVersion": cursor})
@@ -72,7 +73,7 @@ async def test_every_page_of_a_long_log_fits_a_reply_and_together_they_are_all(s
     assert pages > 1
 
 
-async def test_an_event_too_large_for_the_bus_still_arrives(sockets, hand):
+async def test_an_event_too_large_for_the_bus_still_arrives(sockets, worker):
     socket = await sockets.connect()
     await socket.call("sessions.create", {"key": KEY})
     await socket.call("chat.inject", {"sessionKey": KEY, "message": "x" * 200_000})
@@ -80,10 +81,10 @@ async def test_an_event_too_large_for_the_bus_still_arrives(sockets, hand):
     assert len(event["message"]["content"][0]["text"]) == 200_000
 
 
-async def test_events_that_are_no_longer_kept_are_not_passed_over_in_silence(sockets, hand):
+async def test_events_that_are_no_longer_kept_are_not_passed_over_in_silence(sockets, worker):
     socket = await sockets.connect()
     await send(socket, "k1")
-    await hand.whole_run("k1", "old")
+    await worker.complete("k1", "old")
     await socket.event("chat", state="final")
     await db.write(Event.objects.filter(cursor__lte=3).delete)
     for place in (1, "2020-01-01T00:00:00Z"):
@@ -94,11 +95,11 @@ async def test_events_that_are_no_longer_kept_are_not_passed_over_in_silence(soc
         assert [event["payload"]["cursor"] for event in kept["events"]] == [4, 5]
 
 
-async def test_nobody_else_hears_or_finds_a_session(sockets, hand, person, token_of):
-    owner, stranger = await sockets.connect(token_of(person())), await sockets.connect(token_of(person()))
-    auditor = await sockets.connect(token_of(person("Auditor")))
+async def test_nobody_else_hears_or_finds_a_session(sockets, worker, make_user, make_token):
+    owner, stranger = await sockets.connect(make_token(make_user())), await sockets.connect(make_token(make_user()))
+    auditor = await sockets.connect(make_token(make_user("Auditor")))
     await send(owner, "k1")
-    await hand.whole_run("k1", "private")
+    await worker.complete("k1", "private")
     await owner.event("chat", state="final")
     session_id = (await owner.call("sessions.list"))["sessions"][0]["id"]
     for method, params in (
@@ -123,9 +124,9 @@ async def test_nobody_else_hears_or_finds_a_session(sockets, hand, person, token
     assert auditor.events("agent") == []
 
 
-async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, hand, person, token_of):
-    owner_user, guest_user = person(), person()
-    owner, guest = await sockets.connect(token_of(owner_user)), await sockets.connect(token_of(guest_user))
+async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, worker, make_user, make_token):
+    owner_user, guest_user = make_user(), make_user()
+    owner, guest = await sockets.connect(make_token(owner_user)), await sockets.connect(make_token(guest_user))
     await send(owner, "k1")
     session = Session.objects.get(owner=owner_user)
 
@@ -139,7 +140,7 @@ async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, hand, pe
     assert history["queued"][0]["runId"] == "k1"
     refused = await guest.request("chat.send", {"sessionId": str(session.id), "message": "hi", "idempotencyKey": "g1"})
     assert refused["error"]["code"] == "FORBIDDEN"
-    await hand.whole_run("k1", "for both")
+    await worker.complete("k1", "for both")
     await guest.event("chat", state="final")
     await db.write(lambda: SessionMember.objects.filter(pk=member.pk).update(role=SessionMember.Role.WRITER))
     assert (await guest.call("chat.send", {"sessionId": str(session.id), "message": "hi", "idempotencyKey": "g2"}))[
@@ -147,12 +148,12 @@ async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, hand, pe
     ] == "started"
 
 
-async def test_an_auditor_hears_the_sessions_it_follows(sockets, hand, person, token_of):
-    owner, auditor = await sockets.connect(token_of(person())), await sockets.connect(token_of(person("Auditor")))
+async def test_an_auditor_hears_the_sessions_it_follows(sockets, worker, make_user, make_token):
+    owner, auditor = await sockets.connect(make_token(make_user())), await sockets.connect(make_token(make_user("Auditor")))
     await send(owner, "k1")
     session = (await auditor.call("sessions.list"))["sessions"][0]
     await auditor.call("sessions.messages.subscribe", {"sessionId": session["id"], "fromStateVersion": 0})
-    await hand.whole_run("k1", "watched")
+    await worker.complete("k1", "watched")
     await auditor.event("chat", state="final")
     assert numbers(auditor) == [1, 2, 3, 4, 5]
     await auditor.call("sessions.messages.unsubscribe", {"sessionId": session["id"]})
@@ -161,7 +162,7 @@ async def test_an_auditor_hears_the_sessions_it_follows(sockets, hand, person, t
     assert all(payload["runId"] == "k1" for payload in auditor.events("agent"))
 
 
-async def test_a_scoped_client_hears_what_it_asked_for_even_before_it_exists(sockets, hand):
+async def test_a_scoped_client_hears_what_it_asked_for_even_before_it_exists(sockets, worker):
     scoped, other = await sockets.connect(caps=["session-scoped-events"]), await sockets.connect()
     await scoped.call("sessions.messages.subscribe", {"key": "agent:main:wanted"})
     for name in ("unwanted", "wanted"):
@@ -170,36 +171,36 @@ async def test_a_scoped_client_hears_what_it_asked_for_even_before_it_exists(soc
     assert {payload["runId"] for payload in scoped.events("agent")} == {"wanted"}
 
 
-async def test_messages_lost_by_the_bus_cost_a_moment_and_no_event(sockets, hand, monkeypatch):
+async def test_messages_lost_by_the_bus_cost_a_moment_and_no_event(sockets, worker, monkeypatch):
     socket = await sockets.connect()
     await send(socket, "k1")
     await socket.event("agent", cursor=1)
     monkeypatch.setattr("sessions_app.events.announce.bus.publish", lambda message: None)
     waiting = asyncio.create_task(socket.call("agent.wait", {"runId": "k1"}))
-    await hand.whole_run("k1", "nobody", " was", " told")
+    await worker.complete("k1", "nobody", " was", " told")
     await socket.event("chat", state="final")
     assert numbers(socket) == [1, 2, 3, 4, 5, 6, 7]
     assert (await waiting)["status"] == "ok"
 
 
-async def test_a_client_goes_on_where_it_was_after_the_server_was_restarted(database, hand):
-    async with serving() as address:
-        sockets = Sockets(address)
+async def test_a_client_goes_on_where_it_was_after_the_server_was_restarted(database, worker):
+    async with serve_gateway() as address:
+        sockets = SocketClients(address)
         client = await sockets.connect()
         await send(client, "k1")
-        await hand.start("k1")
-        await hand.say("k1", "before", " the")
+        await worker.start("k1")
+        await worker.stream("k1", "before", " the")
         await client.event("agent", cursor=4)
         seen = client.events("agent")
     assert (await client.closed())[0] == 1012
-    await hand.say("k1", " restart")  # while nobody serves
-    async with serving() as address:
-        sockets = Sockets(address)
+    await worker.stream("k1", " restart")  # while nobody serves
+    async with serve_gateway() as address:
+        sockets = SocketClients(address)
         client = await sockets.connect(caps=["session-scoped-events"])
         await client.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": seen[-1]["cursor"]})
         waiting = asyncio.create_task(client.call("agent.wait", {"runId": "k1"}))
-        await hand.say("k1", " and after")
-        await hand.finish("k1")
+        await worker.stream("k1", " and after")
+        await worker.finish("k1")
         final = await client.event("chat", state="final")
         seen += client.events("agent")
         assert (await waiting)["status"] == "ok"
@@ -214,7 +215,7 @@ async def test_a_client_goes_on_where_it_was_after_the_server_was_restarted(data
 
 
 @pytest.mark.parametrize("heard_first", ["by the hub", "by the method"])
-async def test_a_session_made_while_somebody_asks_for_it_is_sent_from_its_first_event(sockets, hand, monkeypatch, heard_first):
+async def test_a_session_made_while_somebody_asks_for_it_is_sent_from_its_first_event(sockets, worker, monkeypatch, heard_first):
     owner = await sockets.connect()
     late = await sockets.connect(caps=["session-scoped-events"])
     looks, seen_twice = [], threading.Event()
@@ -233,11 +234,11 @@ async def test_a_session_made_while_somebody_asks_for_it_is_sent_from_its_first_
     monkeypatch.setattr(subscriptions, "find_session_or_none", find)
     asking = asyncio.create_task(late.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0}))
     await asyncio.to_thread(seen_twice.wait)
-    await hand.start("k1")
-    await hand.say("k1", "word ")
+    await worker.start("k1")
+    await worker.stream("k1", "word ")
     answer = await asking
     assert (answer["subscribed"], answer["cursor"]) == (True, 0)
-    await hand.finish("k1")
+    await worker.finish("k1")
     await late.event("agent", cursor=5)
     assert numbers(late) == list(range(1, 6))
     first = next(at for at, frame in enumerate(late.seen) if frame.get("event") == "agent")

@@ -12,7 +12,7 @@ from clawsite.accounts.models import AccessToken, User
 from clawsite.accounts.tokens import install_gateway_user
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
-from tests.devices import TestDevice
+from tests.harness.devices import FakeDevice
 from tests.protocol.conftest import ORIGIN
 
 
@@ -51,9 +51,9 @@ def used_at():
 
 
 async def test_the_use_of_a_token_is_noted_behind_the_handshake_and_at_most_once_a_minute(
-    sockets, user, token_of, used_at, eventually
+    sockets, user, make_token, used_at, eventually
 ):
-    token = token_of(user)
+    token = make_token(user)
     await sockets.connect(token)
     first = await eventually(used_at)
     await sockets.connect(token)
@@ -69,11 +69,11 @@ async def test_the_use_of_a_token_is_noted_behind_the_handshake_and_at_most_once
     await eventually(is_noted)
 
 
-async def test_nobody_waits_for_the_note(sockets, user, token_of, used_at, eventually):
+async def test_nobody_waits_for_the_note(sockets, user, make_token, used_at, eventually):
     done = threading.Event()
     busy = asyncio.create_task(db.write(done.wait))
     try:
-        assert await sockets.connect(token_of(user))
+        assert await sockets.connect(make_token(user))
         assert await used_at() is None
     finally:
         done.set()
@@ -81,12 +81,12 @@ async def test_nobody_waits_for_the_note(sockets, user, token_of, used_at, event
     assert await eventually(used_at)
 
 
-async def test_a_note_that_cannot_be_written_keeps_nobody_out(sockets, user, token_of, monkeypatch, caplog, eventually):
+async def test_a_note_that_cannot_be_written_keeps_nobody_out(sockets, user, make_token, monkeypatch, caplog, eventually):
     def cannot(token_id):
         raise Unavailable("the disk of the database is full")
 
     monkeypatch.setattr("clawsite.accounts.tokens.record_use", cannot)
-    socket = await sockets.connect(token_of(user))
+    socket = await sockets.connect(make_token(user))
     assert await socket.call("health")
     await eventually(lambda: "could not record the use of token" in caplog.text)
 
@@ -108,8 +108,8 @@ async def test_a_database_without_the_gateways_account_says_how_to_get_it(socket
         await db.write(install_gateway_user)
 
 
-async def test_a_sign_in_of_an_old_password_is_refused_and_left_where_it_is(sockets, user, cookie_of):
-    cookie = cookie_of(user)
+async def test_a_sign_in_of_an_old_password_is_refused_and_left_where_it_is(sockets, user, make_cookie):
+    cookie = make_cookie(user)
 
     def change_password():
         user.set_password("another-long-password")
@@ -120,23 +120,23 @@ async def test_a_sign_in_of_an_old_password_is_refused_and_left_where_it_is(sock
         await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
 
 
-async def test_a_sign_in_under_an_older_secret_key_still_counts_and_is_not_renewed(sockets, user, cookie_of, settings):
-    cookie = cookie_of(user)
+async def test_a_sign_in_under_an_older_secret_key_still_counts_and_is_not_renewed(sockets, user, make_cookie, settings):
+    cookie = make_cookie(user)
     settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [settings.SECRET_KEY], "another-secret-key-for-this-test"
     for _ in range(2):
         socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
         assert socket.hello["auth"]["scopes"] == ["operator.read", "operator.write"]
 
 
-async def test_a_client_without_a_device_reads_nothing_about_devices(sockets, user, token_of, cookie_of, read_about_devices):
-    await sockets.connect(token_of(user))
+async def test_a_client_without_a_device_reads_nothing_about_devices(sockets, user, make_token, make_cookie, read_about_devices):
+    await sockets.connect(make_token(user))
     await sockets.connect()
-    await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie_of(user)}, auth=None)
+    await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": make_cookie(user)}, auth=None)
     assert read_about_devices == []
 
 
-async def test_a_known_device_costs_few_reads_and_no_write_that_it_waits_for(sockets, user, token_of, read_about_devices):
-    device, token = TestDevice(), token_of(user)
+async def test_a_known_device_costs_few_reads_and_no_write_that_it_waits_for(sockets, user, make_token, read_about_devices):
+    device, token = FakeDevice(), make_token(user)
     await device.connect(sockets, auth={"token": token})
     await db.write(lambda: None)  # what had to be written behind the first handshake is before this
     done = threading.Event()

@@ -1,6 +1,6 @@
 """Nobody finds out anything about what is somebody else's, by any method: it is as if it were not there.
 
-The methods come from the registry, so a new one is looked at by itself; what its parameters name is said in isolation_table.py.
+The methods come from the registry, so a new one is looked at by itself; what its parameters name is said in isolation_params.py.
 """
 
 import itertools
@@ -15,10 +15,27 @@ from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import registry
 from sessions_app.models import Attachment, Run, Session
 from sessions_app.sessions.service import ensure_session
-from tests.belongings import MEMORY, furnish, may_also, memory_of, of_nothing, rows_now, stopped
-from tests.in_process import Desk, NoAnswer, gateway
-from tests.protocol.isolation import blind, cells, leaks, levelled, parameters, plain_calls, taken_by, told_of
-from tests.protocol.isolation_table import EXAMPLES, MAIN, OF_OFFICE
+from tests.harness.owned_objects import (
+    MEMORY_FILE,
+    create_owned_objects,
+    freeze_open_run,
+    memory_text,
+    missing_names,
+    snapshot_rows,
+)
+from tests.harness.protocol import InProcessClient, NoResponse, running_gateway
+from tests.harness.users import add_permissions
+from tests.protocol.isolation import (
+    find_leaks,
+    find_reference,
+    isolation_cases,
+    normalize,
+    parameters,
+    plain_calls,
+    serialize_frame,
+    unchecked_parameters,
+)
+from tests.protocol.isolation_params import EXAMPLES, MAIN, PRIVILEGED
 from tools_app.models import Approval
 
 SECRET = "xanthophyll"
@@ -26,52 +43,52 @@ OFFICES = {Scope.ADMIN, Scope.APPROVALS, Scope.PAIRING}
 METHODS = registry.list_methods()
 _numbers = itertools.count(1)
 
-pytestmark = pytest.mark.usefixtures("_quick_passwords")
+pytestmark = pytest.mark.usefixtures("_fast_passwords")
 
 
 @pytest.fixture
-def people(person):
+def people(make_user):
     """A caller with a little of their own, somebody with one of everything, and a third who is only a name.
 
     The caller may also pair devices, their own: nobody has more methods without a right over everybody's things.
     """
-    theirs = furnish(person(), SECRET)
-    stopped(theirs, by=person("Operator"))
-    person(name=EXAMPLES["username"])
-    return may_also(person(), "accounts.pair_devices"), theirs
+    theirs = create_owned_objects(make_user(), SECRET)
+    freeze_open_run(theirs, by=make_user("Operator"))
+    make_user(name=EXAMPLES["username"])
+    return add_permissions(make_user(), "accounts.pair_devices"), theirs
 
 
 class Caller:
-    def __init__(self, desk, user):
-        self.desk, self.user = desk, user
+    def __init__(self, client, user):
+        self.client, self.user = client, user
         ensure_session(user, MAIN)
-        self.own = furnish(user, "ordinary")
+        self.own = create_owned_objects(user, "ordinary")
 
-    async def ask(self, cell, name, patience=30.0):
+    async def ask(self, cell, name, timeout=30.0):
         """The answer in words. Some calls wait for people; that they wait is their answer."""
         params = cell.filled(name, self.own, f"key-{next(_numbers)}")
         try:
-            return told_of(await self.desk.request(cell.where, params, patience=patience))
-        except NoAnswer:
+            return serialize_frame(await self.client.request(cell.where, params, timeout=timeout))
+        except NoResponse:
             return "no answer yet"
 
     async def ask_about_own(self, cell):
-        self.own = furnish(self.user, "ordinary")  # the last one may have been deleted by now
-        return await self.ask(cell, self.own.named(cell.kind), patience=3.0)
+        self.own = create_owned_objects(self.user, "ordinary")  # the last one may have been deleted by now
+        return await self.ask(cell, self.own.named(cell.kind), timeout=3.0)
 
 
 async def found_leaks(caller, theirs):
-    names = of_nothing(theirs)
+    names = missing_names(theirs)
     for method in METHODS.values():
-        for cell in cells(method):
+        for cell in isolation_cases(method):
             nothing = names[cell.kind]
             to_nothing, answer = await caller.ask(cell, nothing), await caller.ask(cell, theirs.named(cell.kind))
-            for leak in leaks(cell, theirs, answer, to_nothing, nothing):
+            for leak in find_leaks(cell, theirs, answer, to_nothing, nothing):
                 yield leak
         for cell in plain_calls(method):
             if SECRET in (answer := await caller.ask(cell, None)):
                 yield f"{cell.where} tells the secret: {answer[:300]}"
-    for text in caller.desk.texts:
+    for text in caller.client.texts:
         if is_event_of(text, SECRET):
             yield f"an event tells the secret: {text[:300]}"
 
@@ -84,49 +101,49 @@ def is_event_of(text, word):
 def test_the_table_says_what_every_parameter_names(method):
     for parameter in parameters(METHODS[method]):
         try:
-            taken_by(method, parameter)
+            find_reference(method, parameter)
         except KeyError:
             pytest.fail(
-                f"{method} has the parameter {parameter}: say in isolation_table.py whose things it names, or that it is plain"
+                f"{method} has the parameter {parameter}: say in isolation_params.py whose things it names, or that it is plain"
             )
 
 
-async def test_no_method_tells_anything_about_what_is_somebody_elses(people, token_of):
+async def test_no_method_tells_anything_about_what_is_somebody_elses(people, make_token):
     user, theirs = people
-    before = rows_now()
-    async with gateway():
-        caller = Caller(await Desk.open(token_of(user)), user)
+    before = snapshot_rows()
+    async with running_gateway():
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         found = [leak async for leak in found_leaks(caller, theirs)]
-        caller.desk.leave()
+        caller.client.disconnect()
     assert not found, "\n".join(found)
     assert changed(before, but=("User", user.pk)) == []
 
 
 def changed(before, *, but):
     """Rows that were there before the caller did anything, and are gone or different."""
-    now = rows_now()
+    now = snapshot_rows()
     touched = [(table, pk) for table, rows in before.items() for pk, row in rows.items() if now[table].get(pk) != row]
     return [row for row in touched if row != but]
 
 
-async def test_every_parameter_of_the_table_finds_ones_own_things(people, token_of):
+async def test_every_parameter_of_the_table_finds_ones_own_things(people, make_token):
     """Otherwise a wrong table would call a method safe that was never asked properly."""
     user, theirs = people
     differs = {}
-    async with gateway():
-        caller = Caller(await Desk.open(token_of(user)), user)
+    async with running_gateway():
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         for method in METHODS.values():
-            for cell in cells(method):
-                nothing = of_nothing(theirs)[cell.kind]
+            for cell in isolation_cases(method):
+                nothing = missing_names(theirs)[cell.kind]
                 own, to_nothing = await caller.ask_about_own(cell), await caller.ask(cell, nothing)
                 names = (caller.own.named(cell.kind), nothing)
-                if method.name in OF_OFFICE:
+                if method.name in PRIVILEGED:
                     assert "MISSING_SCOPE" in own and "MISSING_SCOPE" in to_nothing
                 else:
                     assert "MISSING_SCOPE" not in own
-                    differs[cell] = levelled(own, *names) != levelled(to_nothing, *names)
-        caller.desk.leave()
-    unseen = blind(differs)
+                    differs[cell] = normalize(own, *names) != normalize(to_nothing, *names)
+        caller.client.disconnect()
+    unseen = unchecked_parameters(differs)
     assert not unseen, ", ".join(unseen)
 
 
@@ -134,50 +151,50 @@ async def test_the_table_names_the_methods_that_this_caller_is_refused_and_no_ot
     user, _theirs = people
     held = scopes_of(user)
     refused = {name for name, method in METHODS.items() if method.role == "operator" and held.isdisjoint(method.scopes)}
-    assert refused == set(OF_OFFICE)
+    assert refused == set(PRIVILEGED)
 
 
-async def test_offices_are_refused_to_a_plain_user(person, token_of):
-    user = person()
+async def test_offices_are_refused_to_a_plain_user(make_user, make_token):
+    user = make_user()
     offices = [method for method in METHODS.values() if method.scopes and OFFICES.issuperset(method.scopes)]
-    assert {method.name for method in offices} > set(OF_OFFICE)
-    async with gateway():
-        caller = Caller(await Desk.open(token_of(user)), user)
+    assert {method.name for method in offices} > set(PRIVILEGED)
+    async with running_gateway():
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         for method in offices:
-            for cell in [*cells(method), *plain_calls(method)]:
+            for cell in [*isolation_cases(method), *plain_calls(method)]:
                 name = caller.own.names.get(cell.kind)
                 assert "MISSING_SCOPE" in await caller.ask(cell, name), str(cell)
-        caller.desk.leave()
+        caller.client.disconnect()
 
 
-async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, token_of):
+async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, make_token):
     user, theirs = people
-    async with gateway():
-        caller = Caller(await Desk.open(token_of(user)), user)
-        read = await caller.desk.request("agents.files.get", {"agentId": "main", "name": MEMORY})
-        listed = await caller.desk.request("agents.files.list", {"agentId": "main"})
-        caller.desk.leave()
-    assert read["payload"]["file"]["content"] == memory_of("ordinary") != memory_of(theirs.word)
+    async with running_gateway():
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
+        read = await caller.client.request("agents.files.get", {"agentId": "main", "name": MEMORY_FILE})
+        listed = await caller.client.request("agents.files.list", {"agentId": "main"})
+        caller.client.disconnect()
+    assert read["payload"]["file"]["content"] == memory_text("ordinary") != memory_text(theirs.secret)
     there = {file["name"]: file["size"] for file in listed["payload"]["files"] if not file["missing"]}
-    assert there == {MEMORY: len(memory_of("ordinary"))}
+    assert there == {MEMORY_FILE: len(memory_text("ordinary"))}
 
 
-async def test_a_workspace_of_somebody_else_turns_the_matrix_red(people, token_of, monkeypatch):
+async def test_a_workspace_of_somebody_else_turns_the_matrix_red(people, make_token, monkeypatch):
     """The deliberate fault: everybody is shown into the same one."""
     user, theirs = people
     monkeypatch.setattr(agent_files, "workspace_path", lambda agent, user_pk: workspace_path(agent, theirs.owner.pk))
-    async with gateway():
-        caller = Caller(await Desk.open(token_of(user)), user)
+    async with running_gateway():
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         assert (await anext(found_leaks(caller, theirs), "")).startswith("agents.files.get tells the secret")
-        caller.desk.leave()
+        caller.client.disconnect()
 
 
 @pytest.mark.parametrize("model", [Session, Run, Attachment, Approval, Device, PairingRequest])
-async def test_a_look_up_that_forgets_whose_it_is_turns_the_matrix_red(model, people, token_of, monkeypatch):
+async def test_a_look_up_that_forgets_whose_it_is_turns_the_matrix_red(model, people, make_token, monkeypatch):
     """The deliberate fault: one table shows everything to everybody."""
     user, theirs = people
     monkeypatch.setattr(type(model.objects.all()), "for_user", lambda self, user: self)
-    async with gateway():
-        caller = Caller(await Desk.open(token_of(user)), user)
+    async with running_gateway():
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         assert await anext(found_leaks(caller, theirs), None)
-        caller.desk.leave()
+        caller.client.disconnect()

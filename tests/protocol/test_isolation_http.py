@@ -1,7 +1,7 @@
 """Nobody finds out anything about what is somebody else's at any address: pages, forms, the admin, downloads, programs' doors.
 
 The addresses come from the URLconf and the OpenAPI document, so a new one is looked at by itself; what its parts name is said
-in isolation_addresses.py.
+in isolation_urls.py.
 """
 
 import asyncio
@@ -18,15 +18,16 @@ from clawsite.connectors.models import Hook
 from clawsite.gateway.models import Device, PairingRequest
 from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.models import Attachment, Run, Session
-from tests.belongings import furnish, may_also, of_nothing, rows_now, stopped
-from tests.in_process import gateway
-from tests.protocol import isolation_addresses as addresses
-from tests.protocol.isolation import leaks, levelled
+from tests.harness.owned_objects import create_owned_objects, freeze_open_run, missing_names, snapshot_rows
+from tests.harness.protocol import running_gateway
+from tests.harness.users import add_permissions
+from tests.protocol import isolation_urls as addresses
+from tests.protocol.isolation import find_leaks, normalize
 from tools_app.models import Approval
 
 SECRET = "xanthophyll"
 ROUTES = sorted(set(addresses.routes()))
-CELLS = [cell for route in ROUTES for cell in addresses.cells(route)]
+CELLS = [cell for route in ROUTES for cell in addresses.isolation_cases(route)]
 _numbers = itertools.count(1)
 # Rights that open doors to one's own things without opening those to everybody's: the most that such a caller can have.
 DUTIES = ("accounts.pair_devices", "tools_app.view_toolpolicy")
@@ -42,7 +43,7 @@ CLOSED = {
     "approvals/grants/<int:pk>/": "who may approve, or change grants, takes any of them back",
 }
 
-pytestmark = pytest.mark.usefixtures("_quick_passwords", "_plain_static_files")
+pytestmark = pytest.mark.usefixtures("_fast_passwords", "_plain_static_files")
 
 
 @pytest.fixture
@@ -52,17 +53,17 @@ def _plain_static_files(settings):
 
 
 @pytest.fixture
-def people(person):
-    theirs = furnish(person(), SECRET)
-    stopped(theirs, by=person("Operator"))
-    return person(), theirs
+def people(make_user):
+    theirs = create_owned_objects(make_user(), SECRET)
+    freeze_open_run(theirs, by=make_user("Operator"))
+    return make_user(), theirs
 
 
 class Caller:
     """A browser in which somebody is signed in."""
 
     def __init__(self, user):
-        self.user, self.own = user, furnish(user, "ordinary")
+        self.user, self.own = user, create_owned_objects(user, "ordinary")
         self.browser = AsyncClient(raise_request_exception=False)
         self.browser.force_login(user)
 
@@ -73,7 +74,7 @@ class Caller:
             answer = await self.ask_rest(cell, verb, route, name)
         else:
             sent = cell.filled(name, self.own, f"key-{next(_numbers)}")
-            path = addresses.path_to(route, name)
+            path = addresses.build_path(route, name)
             if verb == addresses.JSON:
                 headers = sent.pop(addresses.HEADERS, {})
                 answer = await self.browser.post(path, json.dumps(sent), content_type=addresses.JSON, headers=headers)
@@ -104,7 +105,7 @@ async def words_of(answer):
 
 async def all_cells(caller):
     document = await caller.browser.get(addresses.OPENAPI)
-    rest = addresses.rest_cells(document.json()) if document.status_code == 200 else ()
+    rest = addresses.rest_isolation_cases(document.json()) if document.status_code == 200 else ()
     return [*CELLS, *rest]
 
 
@@ -117,7 +118,7 @@ def name_of_row(kind):
 def names_for(cell, theirs):
     """Their name, and one of nothing."""
     if not cell.kind.startswith("row of "):
-        return theirs.named(cell.kind), of_nothing(theirs)[cell.kind]
+        return theirs.named(cell.kind), missing_names(theirs)[cell.kind]
     name = name_of_row(cell.kind)
     return name, 2_000_000_000 if isinstance(name, int) else "nothing"
 
@@ -135,13 +136,13 @@ async def found_leaks(caller, theirs):
         answer, to_nothing = await caller.ask(cell, name), await caller.ask(cell, nothing)
         if answer.startswith("500"):
             yield f"{cell} fails: {answer[:300]}"
-        for leak in leaks(cell, theirs, answer, to_nothing, nothing, name=name):
+        for leak in find_leaks(cell, theirs, answer, to_nothing, nothing, name=name):
             yield leak
 
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_the_table_knows_every_address(route):
-    assert addresses.is_listed(route), f"{route} is new: say in isolation_addresses.py whose things it names, or that it names none"
+    assert addresses.is_listed(route), f"{route} is new: say in isolation_urls.py whose things it names, or that it names none"
 
 
 async def test_the_table_knows_every_part_of_the_rest_api(database):
@@ -155,7 +156,7 @@ async def test_the_table_knows_every_part_of_the_rest_api(database):
                 try:
                     addresses.rest_kinds(parameter["name"])
                 except KeyError:
-                    pytest.fail(f"{path} has the parameter {parameter['name']}: say in isolation_addresses.py what it names")
+                    pytest.fail(f"{path} has the parameter {parameter['name']}: say in isolation_urls.py what it names")
 
 
 NAMED = {  # what programs can say besides `session:<id>`, which the table has
@@ -177,9 +178,9 @@ async def test_what_a_program_calls_a_session_leads_to_its_own(route, named, peo
     if "user" in body:  # theirs has a session of that name too
         key = f"agent:main:openai-user:{quote(body['user'], safe='')}"
         await receive(Inbound(theirs.owner, SECRET, f"theirs-{next(_numbers)}", SessionAddress(key), verbatim=True))
-    async with gateway():
+    async with running_gateway():
         caller = Caller(user)
-        before = rows_now()
+        before = snapshot_rows()
         words = addresses.CHAT if "chat" in route else addresses.INPUT
         sent = json.dumps({**words, **body})
         post = caller.browser.post(f"/{route}", sent, content_type=addresses.JSON, headers={**headers, "Idempotency-Key": "mine"})
@@ -189,7 +190,7 @@ async def test_what_a_program_calls_a_session_leads_to_its_own(route, named, peo
         await asyncio.wait([asking])
     assert (run.owner, run.session.owner) == (user, user)
     assert SECRET not in str([(row.text, row.content) for row in run.session.entries.all()])
-    now = rows_now()
+    now = snapshot_rows()
     touched = [(table, pk) for table, rows in before.items() for pk, row in rows.items() if now[table].get(pk) != row]
     assert [row for row in touched if row[0] not in ("User", "BrowserSession")] == []  # the caller's own: seen just now
 
@@ -199,15 +200,15 @@ async def test_what_a_program_calls_a_session_leads_to_its_own(route, named, peo
 )
 async def test_no_address_tells_anything_about_what_is_somebody_elses(staff, duties, people):
     user, theirs = people
-    user = may_also(user, *duties)
+    user = add_permissions(user, *duties)
     user.is_staff = staff
     user.save()
-    before = rows_now()
-    async with gateway():
+    before = snapshot_rows()
+    async with running_gateway():
         caller = Caller(user)
         found = [leak async for leak in found_leaks(caller, theirs)]
     assert not found, "\n".join(found)
-    now = rows_now()
+    now = snapshot_rows()
     touched = [(table, pk) for table, rows in before.items() for pk, row in rows.items() if now[table].get(pk) != row]
     assert [row for row in touched if row != ("User", user.pk)] == []
 
@@ -215,9 +216,9 @@ async def test_no_address_tells_anything_about_what_is_somebody_elses(staff, dut
 async def test_every_address_of_the_table_finds_ones_own_things(people):
     """Otherwise a wrong table would call an address safe that was never asked properly."""
     user, theirs = people
-    user = may_also(user, *DUTIES)
+    user = add_permissions(user, *DUTIES)
     by_address: dict[str, bool] = {}
-    async with gateway():
+    async with running_gateway():
         caller = Caller(user)
         for cell in await all_cells(caller):
             address = cell.where.partition(" ")[2]
@@ -225,10 +226,10 @@ async def test_every_address_of_the_table_finds_ones_own_things(people):
                 continue
             if cell.kind.startswith("row of ") or any(closed in cell.where for closed in CLOSED) or cell.kind == "words":
                 continue
-            caller.own = furnish(user, "ordinary")
-            own, nothing = caller.own.named(cell.kind), of_nothing(theirs)[cell.kind]
+            caller.own = create_owned_objects(user, "ordinary")
+            own, nothing = caller.own.named(cell.kind), missing_names(theirs)[cell.kind]
             answers = await within(1.0, caller.ask(cell, own)), await caller.ask(cell, nothing)
-            by_address[address] = levelled(answers[0], own, nothing) != levelled(answers[1], own, nothing)
+            by_address[address] = normalize(answers[0], own, nothing) != normalize(answers[1], own, nothing)
     assert [address for address, differ in by_address.items() if not differ] == []
 
 
@@ -236,8 +237,8 @@ async def test_every_address_of_the_table_finds_ones_own_things(people):
 async def test_a_look_up_that_forgets_whose_it_is_turns_the_matrix_red(model, people, monkeypatch):
     user, theirs = people
     monkeypatch.setattr(type(model.objects.all()), "for_user", lambda self, user: self)
-    async with gateway():
-        assert await anext(found_leaks(Caller(may_also(user, *DUTIES)), theirs), None)
+    async with running_gateway():
+        assert await anext(found_leaks(Caller(add_permissions(user, *DUTIES)), theirs), None)
 
 
 @pytest.mark.parametrize("model", [Device, Hook])
@@ -251,5 +252,5 @@ async def test_a_look_up_that_forgets_the_owner_turns_the_matrix_red(model, peop
         return narrow(self, *args, **{name: value for name, value in wanted.items() if self.model is not model or name != "owner"})
 
     monkeypatch.setattr(rows, "filter", careless)
-    async with gateway():
+    async with running_gateway():
         assert await anext(found_leaks(Caller(user), theirs), None)

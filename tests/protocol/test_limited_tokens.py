@@ -26,10 +26,10 @@ from sessions_app.runs import queue
 from sessions_app.runs.lifecycle import accept_run
 from sessions_app.transcript.messages import read_model_history
 from sessions_app.transcript.prompt_content import list_attachment_ids
-from tests.in_process import Desk, NoAnswer, gateway
-from tests.platform_tools import env_in, use
+from tests.harness.protocol import InProcessClient, NoResponse, running_gateway
+from tests.harness.rest_client import RestClient
+from tests.harness.tools import call_tool, make_tool_env
 from tests.protocol.isolation import parameters, plain_calls
-from tests.rest import Rest
 
 WORD = "quagmire"
 METHODS = registry.list_methods()
@@ -42,8 +42,8 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def everybody(person):
-    return person("User", "Operator", "Approver")
+def everybody(make_user):
+    return make_user("User", "Operator", "Approver")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_every_method_that_changes_something_says_what_it_is_for_limited_tokens(
     assert started == {"agent", "chat.send", "sessions.send", "sessions.create", "sessions.compact", "tools.invoke"}
 
 
-async def said(desk, name):
+async def said(client, name):
     """The answer to a call full of words."""
     cell = next(plain_calls(METHODS[name]))
     words = {parameter: WORD for parameter in parameters(METHODS[name]) if parameter in WORDY}
@@ -76,8 +76,8 @@ async def said(desk, name):
         file = base64.b64encode(WORD.encode()).decode()
         known["attachments"] = [{"type": "file", "mimeType": "text/plain", "fileName": "a.txt", "content": file}]
     try:
-        return await desk.request(name, {**cell.filled(None, None, f"limited-{next(_numbers)}"), **known, **words}, patience=3.0)
-    except NoAnswer:
+        return await client.request(name, {**cell.filled(None, None, f"limited-{next(_numbers)}"), **known, **words}, timeout=3.0)
+    except NoResponse:
         return {"ok": True}
 
 
@@ -98,7 +98,7 @@ def found_words(user):
 async def carried_out(claimed):
     """The run as its worker would end it, after the model has said the word by a tool, has read it with one, and answered it."""
     session = Session.objects.get(pk=claimed.session_id)
-    await use(env_in(session, run_pk=claimed.pk), "message", message=WORD)
+    await call_tool(make_tool_env(session, run_pk=claimed.pk), "message", message=WORD)
     call = {"type": "toolCall", "id": "c1", "name": "read", "arguments": {}}
     read = {"toolCallId": "c1", "toolName": "read", "isError": False}
     said = [
@@ -109,10 +109,10 @@ async def carried_out(claimed):
     queue.write_step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=said)
 
 
-async def left_by(desk, user):
+async def left_by(client, user):
     answers = {}
     for name in CHANGING:
-        answers[name] = await said(desk, name)
+        answers[name] = await said(client, name)
     while turn := queue.claim_runs("w1", 5).runs:
         for claimed in turn:
             await carried_out(claimed)
@@ -120,10 +120,10 @@ async def left_by(desk, user):
 
 
 async def test_nothing_is_left_for_others_by_any_method(everybody, secret):
-    async with gateway():
-        desk = await Desk.open(secret)
-        answers, left = await left_by(desk, everybody)
-        desk.leave()
+    async with running_gateway():
+        client = await InProcessClient.open(secret)
+        answers, left = await left_by(client, everybody)
+        client.disconnect()
     for name, answer in answers.items():
         refused = (answer.get("error") or {}).get("details", {}).get("code") == "TOKEN_LIMITED"
         assert refused == (METHODS[name].limited is LimitedTokenRule.REFUSED), (name, answer)
@@ -139,10 +139,10 @@ async def test_nothing_is_left_for_others_by_any_method(everybody, secret):
 async def test_without_the_refusal_words_would_be_left(everybody, secret, monkeypatch):
     """Deliberate fault: nobody asks what a method is for limited tokens."""
     monkeypatch.setattr(limited_tokens, "check_limited_token", lambda *_: None)
-    async with gateway():
-        desk = await Desk.open(secret)
-        _, left = await left_by(desk, everybody)
-        desk.leave()
+    async with running_gateway():
+        client = await InProcessClient.open(secret)
+        _, left = await left_by(client, everybody)
+        client.disconnect()
     kinds = {type(one).__name__ for one in left}
     for file in (one for one in left if isinstance(one, Path)):
         file.unlink()
@@ -158,23 +158,23 @@ async def test_without_marks_words_of_tools_and_files_would_be_left(everybody, s
     """Deliberate faults: the tool message does not say whose words it brings, and files stay with the messages they came with."""
     monkeypatch.setattr(message_tool, "reader_origin", lambda *_: {})
     monkeypatch.setitem(globals(), "recalled_for", with_files_kept)
-    async with gateway():
-        desk = await Desk.open(secret)
-        _, left = await left_by(desk, everybody)
-        desk.leave()
+    async with running_gateway():
+        client = await InProcessClient.open(secret)
+        _, left = await left_by(client, everybody)
+        client.disconnect()
     assert [one for one in left if isinstance(one, str) and "AttachedFile" in one]
     assert [one for one in left if isinstance(one, str) and one.startswith("AssistantMessage")]
 
 
 async def test_commands_in_a_message_change_no_conversation(everybody, secret):
-    async with gateway():
-        desk = await Desk.open(secret)
+    async with running_gateway():
+        client = await InProcessClient.open(secret)
         for text in ("/name quagmire", "/think low", "/model default"):
             key = f"limited-{next(_numbers)}"
             sent = {"sessionKey": "agent:main:main", "message": text, "idempotencyKey": key}
-            answer = await desk.request("chat.send", sent)
+            answer = await client.request("chat.send", sent)
             assert answer["error"]["details"]["code"] == "TOKEN_LIMITED", answer
-        desk.leave()
+        client.disconnect()
 
 
 SETTINGS = {"model": "demo/demo", "thinkingLevel": "high", "label": WORD, "displayName": WORD}
@@ -182,26 +182,26 @@ SETTINGS = {"model": "demo/demo", "thinkingLevel": "high", "label": WORD, "displ
 
 async def test_settings_come_with_a_fresh_session_only(everybody, secret):
     free = issue_token(everybody, "free", ["operator.write"])[1]
-    async with gateway():
-        desk, rest = await Desk.open(secret), Rest(secret)
+    async with running_gateway():
+        client, rest = await InProcessClient.open(secret), RestClient(secret)
         for name, value in SETTINGS.items():
             asked = {"key": "agent:main:named", name: value}
-            answer = await desk.request("sessions.create", asked)
+            answer = await client.request("sessions.create", asked)
             assert answer["error"]["details"]["code"] == "TOKEN_LIMITED", (name, answer)
             assert (await rest.post("/sessions", asked)).status_code == 403, name
         assert not Session.objects.filter(owner=everybody).exists()
-        assert (await desk.request("sessions.create", SETTINGS))["ok"]
-        assert (await desk.request("sessions.create", {"key": "agent:main:named"}))["ok"]
-        desk.leave()
-        made = await Rest(free).post("/sessions", {"key": "agent:main:free", **SETTINGS, "label": "mine"})
+        assert (await client.request("sessions.create", SETTINGS))["ok"]
+        assert (await client.request("sessions.create", {"key": "agent:main:named"}))["ok"]
+        client.disconnect()
+        made = await RestClient(free).post("/sessions", {"key": "agent:main:free", **SETTINGS, "label": "mine"})
         assert (made.status_code, made.data["thinkingLevel"]) == (201, "high")
     named = Session.objects.get(owner=everybody, key="agent:main:named")
     assert (named.model, named.thinking_level, named.label, named.title) == ("", "", "", "")
 
 
 async def test_over_rest_too(everybody, secret):
-    free, bound = Rest(issue_token(everybody, "free", ["operator.write"])[1]), Rest(secret)
-    async with gateway():
+    free, bound = RestClient(issue_token(everybody, "free", ["operator.write"])[1]), RestClient(secret)
+    async with running_gateway():
         session = (await bound.post("/sessions", {"key": "agent:main:rest"})).data["id"]
         assert (await bound.patch(f"/sessions/{session}", {"title": WORD})).status_code == 403
         assert (await bound.post("/tokens", {"name": "more", "scopes": ["operator.write"]})).status_code == 403
@@ -210,8 +210,8 @@ async def test_over_rest_too(everybody, secret):
     assert Run.objects.get(owner=everybody, session_id=session).options["keyLimits"]["deny"] == ["exec"]
 
 
-def test_what_a_limited_token_said_before_is_material_to_a_run_without_limits(everybody, secret, session_of):
-    session, program = session_of(everybody), find_principal(secret).user
+def test_what_a_limited_token_said_before_is_material_to_a_run_without_limits(everybody, secret, make_session):
+    session, program = make_session(everybody), find_principal(secret).user
     accept_run(user=program, session=session, run_id="theirs", prompt=WORD)
     claimed = queue.claim_runs("w1", 1).runs[0]
     queue.write_step(

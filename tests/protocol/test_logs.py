@@ -13,9 +13,9 @@ def log(settings, tmp_path):
 
 
 @pytest.fixture
-async def operator(sockets, person, token_of):
+async def operator(sockets, make_user, make_token):
     # As OpenClaw's command line does: it asks for no more than operator.read.
-    return await sockets.connect(token_of(person("User", "Operator", name="operator")), scopes=["operator.read"])
+    return await sockets.connect(make_token(make_user("User", "Operator", name="operator")), scopes=["operator.read"])
 
 
 async def test_the_log_is_read_from_its_end_and_then_followed(log, operator):
@@ -56,7 +56,7 @@ async def test_only_the_log_is_read(log, operator, tmp_path):
     assert not (await operator.request("logs.tail", {}))["ok"]
 
 
-async def test_who_may_not_administer_the_gateway_does_not_see_it(log, sockets, person, token_of):
-    for token in (token_of(person(name="ada")), token_of(person("User", "Operator", name="narrow"), "operator.read")):
+async def test_who_may_not_administer_the_gateway_does_not_see_it(log, sockets, make_user, make_token):
+    for token in (make_token(make_user(name="ada")), make_token(make_user("User", "Operator", name="narrow"), "operator.read")):
         socket = await sockets.connect(token)
         assert (await socket.request("logs.tail", {}))["error"]["code"] == "FORBIDDEN"

@@ -12,8 +12,8 @@ from clawsite.gateway.auth.authority import Credential, read_access
 from clawsite.gateway.models import DeviceToken
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden
-from tests.devices import TestDevice
-from tests.rest import Rest
+from tests.harness.devices import FakeDevice
+from tests.harness.rest_client import RestClient
 
 CHAT = ["operator.read", "operator.write"]
 
@@ -38,10 +38,10 @@ ENDS = {"revoked": revoke_token, "expired": expire, "deleted": lambda token: tok
 
 
 async def test_over_rest_it_is_bound_to_the_one_it_was_made_with(address, first):
-    made = (await Rest(first[1]).post("/tokens", {"name": "helper", "scopes": CHAT, "expiresAt": 4_102_444_800_000})).data
+    made = (await RestClient(first[1]).post("/tokens", {"name": "helper", "scopes": CHAT, "expiresAt": 4_102_444_800_000})).data
     assert made["madeWith"] == first[0].pk
     assert made["expiresAt"] == clock.to_ms(first[0].expires_at)
-    refused = await Rest(made["secret"]).post("/tokens", {"name": "more", "scopes": CHAT})
+    refused = await RestClient(made["secret"]).post("/tokens", {"name": "more", "scopes": CHAT})
     assert (refused.status_code, "created with another token" in refused.data["detail"]) == (403, True)
 
 
@@ -49,10 +49,10 @@ async def test_over_rest_it_is_bound_to_the_one_it_was_made_with(address, first)
 async def test_it_ends_with_it_at_once_and_its_sockets_too(address, sockets, first, end):
     helper, secret = made_with(first)
     socket = await sockets.connect(secret)
-    assert (await Rest(secret).get("/sessions")).status_code == 200
+    assert (await RestClient(secret).get("/sessions")).status_code == 200
     await db.write(end, first[0])
     assert (await socket.closed())[0] == 4001
-    assert (await Rest(secret).get("/sessions")).status_code == 401
+    assert (await RestClient(secret).get("/sessions")).status_code == 401
     assert find_principal(secret) is None
     assert read_access(Credential("api-token", token_id=helper.pk)) is None
 
@@ -89,7 +89,7 @@ def test_it_makes_none_itself(first):
 
 async def test_a_device_that_came_with_it_ends_with_the_first_one(address, sockets, first):
     _helper, secret = made_with(first)
-    device = TestDevice()
+    device = FakeDevice()
     await device.connect(sockets, auth={"token": secret}, scopes=CHAT)
     assert await db.read(DeviceToken.objects.valid().count) == 1
     socket = await device.connect(sockets, auth={"token": device.token}, scopes=CHAT)

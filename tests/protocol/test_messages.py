@@ -37,31 +37,31 @@ async def until_heard(socket, count):
     await socket.find(enough)
 
 
-async def a_client_comes_and_goes(sockets, hand):
+async def a_client_comes_and_goes(sockets, worker):
     """-> what it was told in all, live and by deltas, and what there is."""
     owner = await sockets.connect()
     watcher = await sockets.connect()
     await watcher.call("sessions.subscribe", {})
     await send(owner, "k1")
-    await hand.start("k1")
+    await worker.start("k1")
     await until_heard(watcher, 1)  # so that the run is read more than once
-    await hand.say("k1", "one")
-    await hand.finish("k1")
+    await worker.stream("k1", "one")
+    await worker.finish("k1")
     await until_heard(watcher, 2)
     told = heard(watcher)
     _, cursor = await said_by_now(watcher)
     await watcher.close()
     for run_id in ("k2", "k3"):
         await send(owner, run_id)
-        await hand.whole_run(run_id, run_id)
+        await worker.complete(run_id, run_id)
     await send(owner, "k4")
-    await hand.start("k4")
+    await worker.start("k4")
     watcher = await sockets.connect()
     await watcher.call("sessions.messages.subscribe", {"key": KEY})
     delta = await watcher.call("chat.history", {"sessionKey": KEY, "cursor": cursor})
     told += [payload["messageId"] for payload in delta["messages"]]
-    await hand.say("k4", "four")
-    await hand.finish("k4")
+    await worker.stream("k4", "four")
+    await worker.finish("k4")
     await until_heard(watcher, 1)
     await owner.event("chat", state="final", runId="k4")
     told += heard(watcher)
@@ -70,8 +70,8 @@ async def a_client_comes_and_goes(sockets, hand):
     return told, (await said_by_now(owner))[0]
 
 
-async def test_live_and_by_deltas_every_message_comes_once_and_in_order(sockets, hand):
-    told, there_is = await a_client_comes_and_goes(sockets, hand)
+async def test_live_and_by_deltas_every_message_comes_once_and_in_order(sockets, worker):
+    told, there_is = await a_client_comes_and_goes(sockets, worker)
     assert told == there_is
     assert len(told) == 8
 
@@ -96,55 +96,57 @@ def reads_a_run_from_its_beginning(monkeypatch):
 
 
 @pytest.mark.parametrize("mutate", [tells_what_was_said_before, begins_a_delta_too_early, reads_a_run_from_its_beginning])
-async def test_a_fault_would_be_noticed(mutate, sockets, hand, monkeypatch):
+async def test_a_fault_would_be_noticed(mutate, sockets, worker, monkeypatch):
     mutate(monkeypatch)
     try:
-        told, there_is = await a_client_comes_and_goes(sockets, hand)
+        told, there_is = await a_client_comes_and_goes(sockets, worker)
     except AssertionError:
         return
     assert told != there_is
 
 
-async def a_stranger_asks_for_every_message(sockets, hand, person, token_of):
-    owner, stranger = await sockets.connect(token_of(person())), await sockets.connect(token_of(person(name="stranger")))
+async def a_stranger_asks_for_every_message(sockets, worker, make_user, make_token):
+    owner, stranger = await sockets.connect(make_token(make_user())), await sockets.connect(make_token(make_user(name="stranger")))
     await stranger.call("sessions.subscribe", {})
     await owner.call("sessions.subscribe", {})
     await send(owner, "k1")
-    await hand.whole_run("k1", "private")
+    await worker.complete("k1", "private")
     await until_heard(owner, 2)
     return stranger
 
 
-async def test_nobody_is_told_the_messages_of_others(sockets, hand, person, token_of):
-    assert heard(await a_stranger_asks_for_every_message(sockets, hand, person, token_of)) == []
+async def test_nobody_is_told_the_messages_of_others(sockets, worker, make_user, make_token):
+    assert heard(await a_stranger_asks_for_every_message(sockets, worker, make_user, make_token)) == []
 
 
-async def test_without_the_look_at_who_may_see_it_a_stranger_would_be_told(sockets, hand, person, token_of, monkeypatch):
+async def test_without_the_look_at_who_may_see_it_a_stranger_would_be_told(sockets, worker, make_user, make_token, monkeypatch):
     monkeypatch.setattr(MessageFeed, "_listeners", lambda self, stream: list(self._audience))
-    stranger = await a_stranger_asks_for_every_message(sockets, hand, person, token_of)
+    stranger = await a_stranger_asks_for_every_message(sockets, worker, make_user, make_token)
     await until_heard(stranger, 1)
 
 
-async def test_a_guest_is_told_under_its_own_name_of_the_session_and_no_longer_once_it_is_out(sockets, hand, person, token_of):
-    owner, guest_user = await sockets.connect(token_of(person(name="owner"))), person(name="guest")
+async def test_a_guest_is_told_under_its_own_name_of_the_session_and_no_longer_once_it_is_out(
+    sockets, worker, make_user, make_token
+):
+    owner, guest_user = await sockets.connect(make_token(make_user(name="owner"))), make_user(name="guest")
     await send(owner, "k1")
     session = await db.read(Session.objects.get, key=KEY)
     await db.write(lambda: SessionMember.objects.create(session=session, user=guest_user, role=SessionMember.Role.VIEWER))
-    guest = await sockets.connect(token_of(guest_user))
+    guest = await sockets.connect(make_token(guest_user))
     await guest.call("sessions.messages.subscribe", {"sessionId": str(session.id)})
-    await hand.whole_run("k1", "for both")
+    await worker.complete("k1", "for both")
     await until_heard(guest, 2)
     assert {payload["sessionKey"] for payload in guest.events("session.message")} == {f"session:{session.id}"}
     await owner.call("sessions.share", {"key": KEY, "username": "guest", "role": None})
     await guest.event("sessions.changed", reason="members")
     await owner.call("sessions.subscribe", {})
     await send(owner, "k2")
-    await hand.whole_run("k2", "for one")
+    await worker.complete("k2", "for one")
     await until_heard(owner, 2)
     assert len(heard(guest)) == 2
 
 
-async def test_who_did_not_ask_is_told_nothing_and_nothing_is_read(sockets, hand, monkeypatch):
+async def test_who_did_not_ask_is_told_nothing_and_nothing_is_read(sockets, worker, monkeypatch):
     def not_asked(*_):
         raise AssertionError("nobody asked for messages")
 
@@ -152,13 +154,13 @@ async def test_who_did_not_ask_is_told_nothing_and_nothing_is_read(sockets, hand
     socket, classic = await sockets.connect(), await sockets.connect(protocol=1)
     await classic.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0})
     await send(socket, "k1")
-    await hand.whole_run("k1", "yes")
+    await worker.complete("k1", "yes")
     for one in (socket, classic):
         await one.event("chat", state="final")
         assert one.events("session.message") == []
 
 
-async def test_messages_come_although_the_bus_lost_their_events(sockets, hand, monkeypatch, settings):
+async def test_messages_come_although_the_bus_lost_their_events(sockets, worker, monkeypatch, settings):
     settings.POLL_SECONDS = 0.05
     socket = await sockets.connect()
     await socket.call("sessions.subscribe", {})
@@ -166,12 +168,12 @@ async def test_messages_come_although_the_bus_lost_their_events(sockets, hand, m
     await socket.event("agent", runId="k1")
     publish = bus.publish
     monkeypatch.setattr(bus, "publish", lambda message: None if message["k"] == "events" else publish(message))
-    await hand.whole_run("k1", "found")
+    await worker.complete("k1", "found")
     await until_heard(socket, 2)
     assert heard(socket) == (await said_by_now(socket))[0]
 
 
-async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, hand, monkeypatch):
+async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, worker, monkeypatch):
     def away(*_):
         raise Unavailable("the database is away")
 
@@ -179,15 +181,15 @@ async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, hand, monke
     await socket.call("sessions.subscribe", {})
     await send(socket, "k1")
     monkeypatch.setattr("clawsite.gateway.delivery.hub_queries.read_new_messages", away)
-    await hand.start("k1")
+    await worker.start("k1")
     assert await socket.closed() == (1013, "could not read new messages")
 
 
 @pytest.mark.parametrize("behind", [transcript_history.MAX_MESSAGES, transcript_history.MAX_MESSAGES + 1])
-async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, hand):
+async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, worker):
     socket = await sockets.connect()
     await send(socket, "k1")
-    await hand.whole_run("k1", "begin")
+    await worker.complete("k1", "begin")
     _, cursor = await said_by_now(socket)
     for n in range(behind):
         await socket.call("chat.inject", {"sessionKey": KEY, "message": f"note {n}"})
@@ -199,19 +201,19 @@ async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, hand
         assert texts == [f"note {n}" for n in range(behind)]
 
 
-async def test_a_restored_database_is_another_log(sockets, hand):
+async def test_a_restored_database_is_another_log(sockets, worker):
     socket = await sockets.connect()
     await send(socket, "k1")
-    await hand.whole_run("k1", "begin")
+    await worker.complete("k1", "begin")
     _, cursor = await said_by_now(socket)
-    await hand.restored()
+    await worker.restore_database()
     assert (await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor}))["kind"] == "reset"
 
 
-async def test_a_step_back_while_the_messages_are_read_is_noticed(sockets, hand, monkeypatch):
+async def test_a_step_back_while_the_messages_are_read_is_noticed(sockets, worker, monkeypatch):
     socket = await sockets.connect()
     await send(socket, "k1")
-    await hand.whole_run("k1", "begin")
+    await worker.complete("k1", "begin")
     _, cursor = await said_by_now(socket)
     history = transcript_history.read_history
 

@@ -11,7 +11,7 @@ from clawsite.gateway.protocol import limits
 from clawsite.gateway.server import registry, runtime
 from clawsite.infra import db
 from clawsite.infra.models import AuditEntry
-from tests.devices import TestDevice
+from tests.harness.devices import FakeDevice
 
 pytestmark = pytest.mark.dialect
 
@@ -20,18 +20,22 @@ DECLARED = {"commands": COMMANDS, "caps": ["lights"], "permissions": {"lights": 
 
 
 @pytest.fixture
-def people(person):
-    return {"ada": person("User", name="ada"), "olga": person("Operator", "User", name="olga"), "eve": person("User", name="eve")}
+def people(make_user):
+    return {
+        "ada": make_user("User", name="ada"),
+        "olga": make_user("Operator", "User", name="olga"),
+        "eve": make_user("User", name="eve"),
+    }
 
 
 @pytest.fixture
-def tokens(people, token_of):
-    return {name: token_of(user) for name, user in people.items()}
+def tokens(people, make_token):
+    return {name: make_token(user) for name, user in people.items()}
 
 
 @pytest.fixture
 def device():
-    return TestDevice()
+    return FakeDevice()
 
 
 @pytest.fixture
@@ -50,7 +54,7 @@ def node(device, sockets, tokens, olga):
 
     async def come(**connect):
         if not device.token:
-            error = await device.refused(sockets, role="node", auth={"token": tokens["ada"]}, **DECLARED)
+            error = await device.connect_error(sockets, role="node", auth={"token": tokens["ada"]}, **DECLARED)
             await olga.call("node.pair.approve", {"requestId": error["details"]["requestId"]})
             return await device.connect(sockets, role="node", auth={"token": tokens["ada"]}, **DECLARED)
         return await device.connect(sockets, role="node", auth={"token": device.token}, **{**DECLARED, **connect})
@@ -76,7 +80,7 @@ async def answer_next(node, device, **result):
 
 
 async def test_a_node_waits_for_a_person_whatever_it_brings(device, sockets, tokens, olga):
-    error = await device.refused(sockets, role="node", auth={"token": tokens["olga"]}, **DECLARED)
+    error = await device.connect_error(sockets, role="node", auth={"token": tokens["olga"]}, **DECLARED)
     assert (error["code"], error["details"]["reason"], error["details"]["requestedRole"]) == ("NOT_PAIRED", "not-paired", "node")
     request = error["details"]["requestId"]
     heard = await olga.event("node.pair.requested", requestId=request)
@@ -97,17 +101,17 @@ async def test_a_node_waits_for_a_person_whatever_it_brings(device, sockets, tok
 async def test_an_operators_device_that_wants_to_be_a_node_asks_and_the_other_way_round(device, sockets, tokens, olga):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     for auth in ({"token": tokens["ada"]}, {"token": device.token}):
-        error = await device.refused(sockets, role="node", auth=auth, **DECLARED)
+        error = await device.connect_error(sockets, role="node", auth=auth, **DECLARED)
         assert (error["details"]["reason"], error["details"]["approvedRoles"]) == ("role-upgrade", ["operator"])
     await olga.call("node.pair.approve", {"requestId": error["details"]["requestId"]})
     node = await device.connect(sockets, role="node", auth={"token": tokens["ada"]}, **DECLARED)
     assert node.hello["auth"]["deviceToken"], "each role has a token of its own"
-    error = await device.refused(sockets, auth={"token": device.token})
+    error = await device.connect_error(sockets, auth={"token": device.token})
     assert error["details"]["reason"] == "role-upgrade", "the token of a node is no operator's"
 
 
 async def test_a_request_of_an_operator_is_no_nodes(device, sockets, olga):
-    error = await device.refused(sockets)
+    error = await device.connect_error(sockets)
     assert (await fault(olga, "node.pair.approve", {"requestId": error["details"]["requestId"]}))["code"] == "NOT_FOUND"
 
 
@@ -197,7 +201,7 @@ async def test_a_result_fits_into_one_answer_or_is_refused_with_words(device, ad
             "node.invoke.result", {"id": request["id"], "nodeId": device.id, "ok": True, "payload": payload}
         )
         assert told["ok"] == (key != "too large")
-        answers[key] = await ada.answer(key)
+        answers[key] = await ada.response(key)
     assert "exceeds 764 KiB" in told["error"]["message"]
     for key in ("small", "large"):
         assert answers[key]["payload"]["payload"] == results[key]
@@ -288,7 +292,7 @@ async def test_only_what_is_declared_and_allowed_can_be_asked(device, ada, olga,
 
 
 async def test_the_approver_chooses_what_a_node_may_be_asked(device, sockets, olga):
-    error = await device.refused(sockets, role="node", **DECLARED)
+    error = await device.connect_error(sockets, role="node", **DECLARED)
     request = {"requestId": error["details"]["requestId"]}
     assert (await fault(olga, "device.pair.approve", {**request, "commands": ["doors.open"]}))["code"] == "INVALID_REQUEST"
     answer = await olga.call("device.pair.approve", {**request, "commands": ["lights.off"]})
@@ -304,9 +308,9 @@ async def test_bad_parameters_are_named(device, ada, node):
     assert "idempotencyKey" in reader["message"]
 
 
-async def test_a_reader_cannot_ask_a_node(device, sockets, people, token_of, node):
+async def test_a_reader_cannot_ask_a_node(device, sockets, people, make_token, node):
     await node()
-    reader = await sockets.connect(token_of(people["ada"], "operator.read"))
+    reader = await sockets.connect(make_token(people["ada"], "operator.read"))
     assert (await reader.call("node.list"))["nodes"]
     assert (await fault(reader, "node.invoke", asked(device)))["details"]["missingScope"] == "operator.write"
 
@@ -315,8 +319,8 @@ async def test_a_node_answers_for_itself_only(device, sockets, tokens, ada, olga
     socket = await node()
     asking = asyncio.create_task(ada.call("node.invoke", asked(device, timeoutMs=20_000)))
     request = await socket.event("node.invoke.request")
-    other = TestDevice()
-    error = await other.refused(sockets, role="node", auth={"token": tokens["ada"]}, **DECLARED)
+    other = FakeDevice()
+    error = await other.connect_error(sockets, role="node", auth={"token": tokens["ada"]}, **DECLARED)
     await olga.call("node.pair.approve", {"requestId": error["details"]["requestId"]})
     stranger = await other.connect(sockets, role="node", auth={"token": tokens["ada"]}, **DECLARED)
     forged = {"id": request["id"], "nodeId": other.id, "ok": True, "payload": "forged"}
@@ -365,8 +369,8 @@ async def test_what_a_node_reports_reaches_its_owner_and_nobody_else(device, soc
 
 async def test_what_is_told_to_all_nodes_reaches_ones_own_and_nobody_elses(device, sockets, tokens, ada, olga, node):
     socket = await node()
-    foreign = TestDevice()
-    error = await foreign.refused(sockets, role="node", auth={"token": tokens["eve"]}, **DECLARED)
+    foreign = FakeDevice()
+    error = await foreign.connect_error(sockets, role="node", auth={"token": tokens["eve"]}, **DECLARED)
     await olga.call("node.pair.approve", {"requestId": error["details"]["requestId"]})
     strange = await foreign.connect(sockets, role="node", auth={"token": tokens["eve"]}, **DECLARED)
     words = {"event": "night", "payload": {"dim": 1}, "idempotencyKey": "n1"}
@@ -397,16 +401,16 @@ async def test_without_the_look_at_the_owner_somebody_else_could_tell_it_somethi
     assert await socket.event("node.broadcast", event="night")
 
 
-async def test_a_reader_cannot_tell_a_node_anything(device, sockets, people, token_of, node):
+async def test_a_reader_cannot_tell_a_node_anything(device, sockets, people, make_token, node):
     await node()
-    reader = await sockets.connect(token_of(people["ada"], "operator.read"))
+    reader = await sockets.connect(make_token(people["ada"], "operator.read"))
     assert (await fault(reader, "node.broadcast", {"event": "night"}))["details"]["missingScope"] == "operator.write"
 
 
-async def test_a_node_hears_nothing_of_the_chats_of_its_owner(device, ada, node, hand):
+async def test_a_node_hears_nothing_of_the_chats_of_its_owner(device, ada, node, worker):
     socket = await node()
     await ada.call("chat.send", {"sessionKey": "main", "message": "secret", "idempotencyKey": "run"})
-    await hand.whole_run("run", "also secret")
+    await worker.complete("run", "also secret")
     await ada.event("chat", state="final")
     asking = asyncio.create_task(ada.call("node.invoke", asked(device)))
     await answer_next(socket, device)

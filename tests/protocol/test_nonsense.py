@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from clawsite.gateway.server.schema import protocol_schema
-from tests.devices import TestDevice
+from tests.harness.devices import FakeDevice
 
 WORDS = ["", " ", "x", "x" * 1000, "\0", "a\0b", "9" * 5000, "main", "agent:main:main\n", "agent::", "' OR 1=1 --", "%", "𝕏\u202e"]
 TIMES = ["2026-02-01T10:15:00Z", "2026-02-01", "9999-99-99T00:00:00Z", "0001-01-01T00:00:00+14:00"]
@@ -37,12 +37,12 @@ ROLES = {name: method["role"] for name, method in protocol_schema()["methods"].i
 
 
 @pytest.mark.parametrize("method", OF_DEVICES)
-async def test_nonsense_from_those_who_may_is_answered_too(method, sockets, person, token_of):
+async def test_nonsense_from_those_who_may_is_answered_too(method, sockets, make_user, make_token):
     """The gateway token may not pair devices, so here it is an operator, and a node for what nodes call."""
-    device, token = TestDevice(), token_of(person("Operator", "User"))
+    device, token = FakeDevice(), make_token(make_user("Operator", "User"))
     operator = await sockets.connect(token)
     declared = {"role": "node", "auth": {"token": token}, "commands": ["lights.on"]}
-    request = (await device.refused(sockets, **declared))["details"]["requestId"]
+    request = (await device.connect_error(sockets, **declared))["details"]["requestId"]
     await operator.call("node.pair.approve", {"requestId": request})
     node = await device.connect(sockets, **declared)
     valid = {"deviceId": device.id, "nodeId": device.id, "requestId": request, "role": "node", "displayName": "x", "event": "e"}

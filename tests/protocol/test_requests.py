@@ -39,7 +39,7 @@ async def test_messages_to_one_session_are_queued_in_the_order_they_were_sent(so
             {"type": "req", "id": str(n), "method": "chat.send", "params": send_params(f"k{n:02}", key=KEY if n % 2 else "main")}
         )
     for n in range(40):
-        assert (await socket.answer(str(n)))["ok"]
+        assert (await socket.response(str(n)))["ok"]
     assert list(Run.objects.order_by("pk").values_list("run_id", flat=True)) == [f"k{n:02}" for n in range(40)]
     assert Session.objects.count() == 1
 
@@ -66,13 +66,13 @@ async def test_the_65th_request_that_waits_is_refused_for_now(sockets, monkeypat
     await socket.call("chat.send", send_params("k1"))
     for n in range(65):
         await socket.send({"type": "req", "id": f"w{n}", "method": "agent.wait", "params": {"runId": "k1"}})
-    refused = await socket.answer("w64")
+    refused = await socket.response("w64")
     assert (refused["error"]["code"], refused["error"]["retryable"]) == ("UNAVAILABLE", True)
 
 
-async def test_many_sockets_are_no_way_around_the_rate_of_an_account(sockets, settings, user, token_of):
+async def test_many_sockets_are_no_way_around_the_rate_of_an_account(sockets, settings, user, make_token):
     settings.GATEWAY_ACCOUNT_REQUESTS_PER_SECOND, settings.GATEWAY_ACCOUNT_REQUESTS_BURST = 0.001, 3
-    token = token_of(user)
+    token = make_token(user)
     one, two, other = await sockets.connect(token), await sockets.connect(token), await sockets.connect()
     for socket in (one, two, one):
         assert await socket.call("health")

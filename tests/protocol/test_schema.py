@@ -24,7 +24,7 @@ def test_every_stream_of_a_run_is_explained():
     assert [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")] == list(get_args(StreamName))
 
 
-async def test_answers_and_events_are_as_published(sockets, hand):
+async def test_answers_and_events_are_as_published(sockets, worker):
     for protocol in (1, 4):
         socket = await sockets.connect(protocol=protocol, caps=["tool-events"], client={"id": "page", "mode": "webchat"})
         key = f"agent:main:p{protocol}"
@@ -57,12 +57,12 @@ async def test_answers_and_events_are_as_published(sockets, hand):
             "sessions.delete": {"key": key},
         }
         await socket.call("agent", {"sessionKey": key, "message": "run", "idempotencyKey": f"r{protocol}"})
-        await hand.start(f"r{protocol}")
-        await hand.say(f"r{protocol}", "so")
+        await worker.start(f"r{protocol}")
+        await worker.stream(f"r{protocol}", "so")
         for method, params in asked.items():
             if method == "sessions.reset":
-                await hand.use(f"r{protocol}", "read")
-                await hand.finish(f"r{protocol}")
+                await worker.use_tool(f"r{protocol}", "read")
+                await worker.finish(f"r{protocol}")
                 await socket.event("chat", state="final", runId=f"r{protocol}")
             await socket.call(method, params)
         await socket.event("presence")

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from sessions_app.runs import queue
 from sessions_app.sessions import members
-from tests import asking
+from tests.harness.approvals import park_for_approval
 from tools_app.approvals import expiry
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
@@ -19,43 +18,39 @@ ASKED = {"key": KEY, "includeApprovals": True}
 
 
 @pytest.fixture
-def people(person):
-    return {"ada": person("User", name="ada"), "ben": person("Approver", "User", name="ben"), "eve": person("User", name="eve")}
+def people(make_user):
+    return {
+        "ada": make_user("User", name="ada"),
+        "ben": make_user("Approver", "User", name="ben"),
+        "eve": make_user("User", name="eve"),
+    }
 
 
 @pytest.fixture
-def socket_of(sockets, people, token_of):
+def socket_of(sockets, people, make_token):
     async def connect(name: str, **connect: Any):
-        return await sockets.connect(token_of(people[name]), **connect)
+        return await sockets.connect(make_token(people[name]), **connect)
 
     return connect
 
 
 @pytest.fixture
-def ask(people, session_of, tmp_path):
+def ask(people, make_session, tmp_path):
     """A run of ada's that asks about a command and waits: `await ask()`."""
 
     async def made() -> Approval:
-        return await db.write(_asked, people["ada"], session_of(people["ada"], KEY), tmp_path, alone=True)
+        return await db.write(park_for_approval, people["ada"], make_session(people["ada"], KEY), tmp_path, alone=True)
 
     return made
-
-
-def _asked(user: Any, session: Any, workspace: Any) -> Approval:
-    asking.allow_asking()
-    claimed = asking.claimed_run(user, session)
-    question = asking.asked(claimed, workspace)
-    queue.park_run(claimed, "approval")
-    return question
 
 
 async def heard(socket: Any, phase: str) -> dict[str, Any]:
     return await socket.event("session.approval", phase=phase)
 
 
-async def test_a_question_is_told_when_it_is_asked_and_when_it_is_answered(ask, people, session_of, socket_of):
+async def test_a_question_is_told_when_it_is_asked_and_when_it_is_answered(ask, people, make_session, socket_of):
     ada, ben = await socket_of("ada"), await socket_of("ben")
-    await db.write(session_of, people["ada"], KEY)
+    await db.write(make_session, people["ada"], KEY)
     assert (await ada.call("sessions.messages.subscribe", ASKED))["approvalReplay"]["approvals"] == []
     question = await ask()
     asked = await heard(ada, "pending")
@@ -75,9 +70,9 @@ async def test_a_session_that_is_not_there_yet_can_be_followed_too(ask, socket_o
     assert (await heard(ada, "pending"))["approval"]["id"] == str(question.pk)
 
 
-async def test_members_know_the_session_by_its_shared_name_and_strangers_hear_nothing(ask, people, session_of, socket_of):
+async def test_members_know_the_session_by_its_shared_name_and_strangers_hear_nothing(ask, people, make_session, socket_of):
     ada, ben, eve, other = [await socket_of(name) for name in ("ada", "ben", "eve", "ada")]
-    session = await db.write(session_of, people["ada"], KEY)
+    session = await db.write(make_session, people["ada"], KEY)
     await db.write(members.share, people["ada"], session, "ben", "viewer", alone=True)
     shared = f"session:{session.pk}"
     await ben.call("sessions.messages.subscribe", {**ASKED, "key": shared})
@@ -94,8 +89,8 @@ async def test_members_know_the_session_by_its_shared_name_and_strangers_hear_no
     assert other.events("session.approval") == [], "it did not ask for questions"
 
 
-async def test_who_takes_the_subscription_back_hears_no_more(ask, people, session_of, socket_of):
-    await db.write(session_of, people["ada"], KEY)
+async def test_who_takes_the_subscription_back_hears_no_more(ask, people, make_session, socket_of):
+    await db.write(make_session, people["ada"], KEY)
     ada, other = await socket_of("ada"), await socket_of("ada")
     for socket in (ada, other):
         await socket.call("sessions.messages.subscribe", ASKED)
@@ -110,8 +105,8 @@ async def test_who_takes_the_subscription_back_hears_no_more(ask, people, sessio
     ("ends", "status", "reason"),
     [("nobody answers", "expired", "timeout"), ("the run is stopped", "cancelled", "run-aborted")],
 )
-async def test_a_question_that_nobody_answered_is_closed_too(ask, people, session_of, socket_of, ends, status, reason):
-    await db.write(session_of, people["ada"], KEY)
+async def test_a_question_that_nobody_answered_is_closed_too(ask, people, make_session, socket_of, ends, status, reason):
+    await db.write(make_session, people["ada"], KEY)
     ada = await socket_of("ada")
     await ada.call("sessions.messages.subscribe", ASKED)
     question = await ask()
@@ -129,8 +124,8 @@ def _is_late(question: Approval) -> None:
     expiry.expire_and_warn()
 
 
-async def test_more_time_is_told(ask, people, session_of, socket_of):
-    await db.write(session_of, people["ada"], KEY)
+async def test_more_time_is_told(ask, people, make_session, socket_of):
+    await db.write(make_session, people["ada"], KEY)
     ada, ben = await socket_of("ada"), await socket_of("ben")
     await ada.call("sessions.messages.subscribe", ASKED)
     question = await ask()

@@ -35,30 +35,30 @@ async def frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return first & 0x0F, await reader.readexactly(size)
 
 
-async def test_once_let_in_large_frames_are_taken(sockets, user, token_of):
-    socket = await sockets.connect(token_of(user))
+async def test_once_let_in_large_frames_are_taken(sockets, user, make_token):
+    socket = await sockets.connect(make_token(user))
     answer = await socket.request("health", {"unknown": "x" * (MAX_FIRST_FRAME_BYTES * 3)})
     assert answer["error"]["code"] == "INVALID_REQUEST"
     assert (await socket.request("health"))["ok"]
 
 
-async def test_a_frame_of_very_many_values_is_refused_before_it_is_read(sockets, user, token_of):
-    socket = await sockets.connect(token_of(user))
+async def test_a_frame_of_very_many_values_is_refused_before_it_is_read(sockets, user, make_token):
+    socket = await sockets.connect(make_token(user))
     await socket.send('{"type":"req","id":"1","method":"health","traceparent":[' + "[]," * 310_000 + "[]]}")
     refusal = await socket.find(lambda each: each.get("id") == "invalid")
     assert "more than 300000 values" in refusal["error"]["message"]
     assert (await socket.request("health"))["ok"]
 
 
-async def test_a_trace_that_is_none_is_passed_over(sockets, user, token_of):
-    socket = await sockets.connect(token_of(user))
+async def test_a_trace_that_is_none_is_passed_over(sockets, user, make_token):
+    socket = await sockets.connect(make_token(user))
     for odd in (["x"], "x" * 1000, {"a": 1}):
         assert (await socket.request("health", traceparent=odd))["ok"]
 
 
-async def test_a_connection_follows_a_bounded_number_of_sessions(sockets, user, token_of, monkeypatch):
+async def test_a_connection_follows_a_bounded_number_of_sessions(sockets, user, make_token, monkeypatch):
     monkeypatch.setattr("clawsite.gateway.protocol.limits.MAX_FOLLOWED", 2)
-    socket = await sockets.connect(token_of(user))
+    socket = await sockets.connect(make_token(user))
     for name in ("a", "b", "a"):  # one that is followed already is no further one
         assert (await socket.request("sessions.messages.subscribe", {"key": f"agent:main:{name}"}))["ok"]
     refused = await socket.request("sessions.messages.subscribe", {"key": "agent:main:c"})

@@ -11,7 +11,7 @@ from agents.llm.messages import AssistantMessage, Message, ToolCallRequest, Tool
 from agents.llm.providers.demo.phrases import ENGLISH, SIMPLIFIED_CHINESE
 from agents.llm.providers.demo.provider import MAX_CHUNKS, DemoProvider
 from agents.llm.providers.demo.script import MAX_COUNT, next_reply, parse_request
-from tests.page_source import compact_html
+from tests.harness.page_source import compact_html
 from tools_app.builtin.files import grep, read_write
 from tools_app.core.definition import ToolArgs
 from tools_app.core.untrusted_text import wrap_untrusted_text

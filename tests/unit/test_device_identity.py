@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from clawsite.gateway.devices.identity import ConnectContext, InvalidDeviceProof, Proof, SignedFields, build_payloads, verify_proof
 from clawsite.gateway.devices.node_commands import is_allowed_by_default
-from tests.devices import TestDevice, base64url
+from tests.harness.devices import FakeDevice, base64url
 
 # RFC 8032, section 7.1, test 1: a key that everybody can check.
 RFC_PRIVATE = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
@@ -24,11 +24,11 @@ FORMS = {
 
 
 @pytest.fixture
-def device() -> TestDevice:
-    return TestDevice(seed=7)
+def device() -> FakeDevice:
+    return FakeDevice(seed=7)
 
 
-def proof_of(device: TestDevice, form: str = "v3", **changed: object) -> Proof:
+def proof_of(device: FakeDevice, form: str = "v3", **changed: object) -> Proof:
     nonce = None if form == "v1" else NONCE
     signature = device.sign(FORMS[form].format(id=device.id))
     return dataclasses.replace(Proof(device.id, device.public_key, signature, NOW, nonce), **changed)

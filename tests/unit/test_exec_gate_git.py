@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.approvals import plan_of
+from tests.harness.approvals import build_plan
 from tests.unit.exec_gate import make_place, verdict
 from tools_app.exec import planning
 from tools_app.exec.environment import build_environment, hash_environment
@@ -164,7 +164,7 @@ async def test_settings_written_after_the_decision_are_noticed_at_the_start(plac
     monkeypatch.setattr(planning, "SEARCH_PATH", tuple(str(each) for each in place.search))
     line, here = "git status", str(place.cwd)
     analysis = await analyze(line, place)
-    plan = plan_of(None, line, call="1", cwd=here, workspace=here, level=0, executables=analysis.executables)
+    plan = build_plan(None, line, call="1", cwd=here, workspace=here, level=0, executables=analysis.executables)
     plan = replace(plan, environment_hash=hash_environment(build_environment(planning.sandbox_from_plan(plan).home)))
     looked_at = replace(plan, analysis_hash=hash_analysis(analysis))
     assert await planning.find_changes(looked_at) == ""
@@ -174,7 +174,7 @@ async def test_settings_written_after_the_decision_are_noticed_at_the_start(plac
 
 
 def test_a_plan_from_before_there_were_fingerprints_is_read_and_keeps_its_hash():
-    plan = plan_of(None, "git status", call="1")
+    plan = build_plan(None, "git status", call="1")
     stored = plan.to_json()
     assert "analysis_hash" not in stored
     assert ExecPlan.from_json(stored).hash == plan.hash

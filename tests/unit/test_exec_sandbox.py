@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import SHUT_IN, Shell
-from tests.processes import PROJECT
+from tests.harness.processes import PROJECT
+from tests.harness.sandbox import ISOLATED_LEVELS, Shell
 from tools_app.exec.environment import SEARCH_PATH, build_environment, hash_environment
 from tools_app.exec.sandbox import available as sandbox
 from tools_app.exec.sandbox import bwrap, landlock
@@ -19,7 +19,7 @@ from tools_app.exec.sandbox import probe as sandbox_probe
 from tools_app.exec.sandbox.types import SandboxLevel, SandboxUnavailable, SpawnFailed
 
 every_level = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.label)
-levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.label)
+levels = pytest.mark.parametrize("level", ISOLATED_LEVELS, ids=lambda level: level.label)
 
 
 @pytest.fixture
@@ -192,13 +192,13 @@ import asyncio, os, sys, tempfile
 from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
-from tests.commands import FORKS, Shell
+from tests.harness.sandbox import COUNT_FORKS, Shell
 from tools_app.exec.sandbox import available
 from tools_app.exec.sandbox.types import SandboxLevel, ProcessLimits
 print(available.probe_once().level.label)
 with tempfile.TemporaryDirectory() as above:
     shell = Shell(Path(above))
-    line = f"id -u; cat {shell.secret}; echo x > new; python3 -c '{FORKS}'"
+    line = f"id -u; cat {shell.secret}; echo x > new; python3 -c '{COUNT_FORKS}'"
     print(asyncio.run(shell.run(SandboxLevel.BWRAP, line, limits=ProcessLimits(processes=40))).out)
 """
 
@@ -210,8 +210,8 @@ def _for_everybody(request, modules) -> Path:
     place.chmod(0o755)
     for package in ("clawsite", "tools_app"):
         shutil.copytree(PROJECT / package, place / package, ignore=shutil.ignore_patterns("__pycache__"))
-    (place / "tests").mkdir()
-    for name in ("__init__.py", "commands.py"):
+    (place / "tests/harness").mkdir(parents=True)
+    for name in ("__init__.py", "harness/__init__.py", "harness/sandbox.py"):
         shutil.copy(PROJECT / "tests" / name, place / "tests" / name)
     for module in modules:
         source = Path(module.__file__)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import FORKS, SHUT_IN, Shell
+from tests.harness.sandbox import COUNT_FORKS, ISOLATED_LEVELS, Shell
 from tools_app.exec.sandbox import bwrap, paths
 from tools_app.exec.sandbox.types import MIB, ProcessLimits, SandboxLevel, SandboxUnavailable
 
-levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.label)
+levels = pytest.mark.parametrize("level", ISOLATED_LEVELS, ids=lambda level: level.label)
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ async def test_no_terminal_can_be_typed_into(shell, level):
 @levels
 async def test_a_fork_bomb_ends_at_the_limit(shell, level):
     """It tries five times as many as it may have, all sleeping, and counts those it got."""
-    result = await shell.run(level, f'/usr/bin/python3 -c "{FORKS}"', limits=ProcessLimits(processes=40))
+    result = await shell.run(level, f'/usr/bin/python3 -c "{COUNT_FORKS}"', limits=ProcessLimits(processes=40))
     assert 5 <= int(result.out) <= 40
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.commands import Shell, processes_marked, soon
+from tests.harness.sandbox import Shell, eventually_async, find_marked_processes
 from tools_app.exec.processes import running as running_module
 from tools_app.exec.processes.output import OutputCollector, StreamDecoder
 from tools_app.exec.processes.running import NoTerminal
@@ -109,7 +109,7 @@ async def test_the_time_out_ends_the_whole_tree_and_keeps_what_was_printed(shell
     env = shell.spawn(level, "").env
     result = await shell.run(level, RUNAWAYS, env={**env, "MARKER": marker}, timeout_s=3)
     assert (result.out, result.ended.by, result.ended.timed_out, result.ended.exit_code) == ("started\n", "timeout", True, None)
-    assert await soon(lambda: not processes_marked(marker))
+    assert await eventually_async(lambda: not find_marked_processes(marker))
 
 
 @levels
@@ -117,12 +117,12 @@ async def test_kill_ends_the_whole_tree_and_keeps_what_was_printed(shell, level,
     spawn = shell.spawn(level, RUNAWAYS.replace("echo started", "echo started; echo more >&2; sleep 0.2; echo last"))
     running = await start_process(replace(spawn, env={**spawn.env, "MARKER": marker}))
     said = await read_until(running, b"last")
-    assert processes_marked(marker)
+    assert find_marked_processes(marker)
     running.kill()
     ended = await running.wait()
     assert b"started" in said
     assert (ended.by, ended.signal) == ("kill", "SIGKILL")
-    assert await soon(lambda: not processes_marked(marker))
+    assert await eventually_async(lambda: not find_marked_processes(marker))
 
 
 @levels
@@ -130,16 +130,16 @@ async def test_nothing_stays_when_the_command_ends_by_itself(shell, level, marke
     env = shell.spawn(level, "").env
     result = await shell.run(level, RUNAWAYS.replace("wait", "exit 0"), env={**env, "MARKER": marker})
     assert result.ended.exit_code == 0
-    assert await soon(lambda: not processes_marked(marker))
+    assert await eventually_async(lambda: not find_marked_processes(marker))
 
 
 @levels
 async def test_leaving_it_ends_it(shell, level, marker):
     spawn = shell.spawn(level, "sleep 600", env={"PATH": "/usr/bin:/bin", "MARKER": marker})
     async with await start_process(spawn) as running:
-        assert await soon(lambda: bool(processes_marked(marker)))
+        assert await eventually_async(lambda: bool(find_marked_processes(marker)))
     assert running.pid
-    assert await soon(lambda: not processes_marked(marker))
+    assert await eventually_async(lambda: not find_marked_processes(marker))
 
 
 @levels
@@ -237,7 +237,7 @@ import uvloop
 from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
-from tests.commands import Shell
+from tests.harness.sandbox import Shell
 from tools_app.exec.sandbox.types import SandboxLevel
 async def main():
     shell = Shell(Path({str(shell.above)!r}))

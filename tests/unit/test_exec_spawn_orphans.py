@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.commands import eventually, processes_marked
-from tests.processes import PROJECT
+from tests.harness.processes import PROJECT
+from tests.harness.sandbox import eventually, find_marked_processes
 from tests.unit.test_exec_spawn import RUNAWAYS
 from tools_app.exec.sandbox.types import SandboxLevel
 
@@ -24,7 +24,7 @@ import asyncio, sys
 from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
-from tests.commands import Shell
+from tests.harness.sandbox import Shell
 from tools_app.exec.processes.spawn import start_process
 from tools_app.exec.sandbox.types import SandboxLevel
 {fault}
@@ -65,12 +65,12 @@ def parent(above, level, marker, line, fault=""):
 
 
 def left(marker, of):
-    return [pid for pid in processes_marked(marker) if pid != of]
+    return [pid for pid in find_marked_processes(marker) if pid != of]
 
 
 def end(marker):
     """What a deliberate fault has left behind is ours to end."""
-    for pid in processes_marked(marker):
+    for pid in find_marked_processes(marker):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -83,7 +83,7 @@ def test_a_killed_worker_leaves_nothing(tmp_path, level):
             assert process.poll() is None
         assert eventually(lambda: len(left(marker, process.pid)) >= 5)
         process.kill()
-    assert eventually(lambda: not processes_marked(marker), seconds=30)
+    assert eventually(lambda: not find_marked_processes(marker), seconds=30)
 
 
 @pytest.mark.parametrize(("level", "fault"), [(SandboxLevel.BWRAP, NO_DIE_WITH_PARENT), (SandboxLevel.NONE, NO_GUARD)])
@@ -97,7 +97,7 @@ def test_without_its_bond_the_check_turns_red(tmp_path, level, fault):
             while process.stdout.readline() != "started\n":
                 assert process.poll() is None
             process.kill()
-        assert not eventually(lambda: not processes_marked(marker), seconds=FAULT_SECONDS)
+        assert not eventually(lambda: not find_marked_processes(marker), seconds=FAULT_SECONDS)
     finally:
         end(marker)
 
@@ -114,4 +114,4 @@ def test_a_worker_that_is_killed_while_it_starts_a_command_leaves_nothing(tmp_pa
             assert process.stdout.readline() == "starting\n"
             time.sleep(chosen.uniform(0, 0.04))
             process.kill()
-        assert eventually(lambda: not processes_marked(marker), seconds=30), f"seed {seed}"  # noqa: B023
+        assert eventually(lambda: not find_marked_processes(marker), seconds=30), f"seed {seed}"  # noqa: B023

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from clawsite.infra.fetch import client
 from clawsite.infra.fetch.client import Allowlist, FetchDenied, FetchFailed, fetch
-from tests.outside import Names, says, site, to
+from tests.harness.http_servers import FakeResolver, http_server, redirect_to, text_response
 
 HERE = Allowlist.parse("127.0.0.0/8")
 NOWHERE = Allowlist()
@@ -18,8 +18,8 @@ NOWHERE = Allowlist()
 def names(monkeypatch):
     """Make the name server of a test: names(good__test="127.0.0.1")."""
 
-    def make(**answers) -> Names:
-        found = Names(**answers)
+    def make(**answers) -> FakeResolver:
+        found = FakeResolver(**answers)
         monkeypatch.setattr(client, "resolve", found.resolve)
         return found
 
@@ -33,7 +33,7 @@ async def rule_of(url: str, **options) -> str:
 
 
 async def test_an_answer_comes_with_its_status_header_and_body():
-    async with site({"/a": web.Response(status=201, text="héllo", headers={"x-one": "1"})}) as there:
+    async with http_server({"/a": web.Response(status=201, text="héllo", headers={"x-one": "1"})}) as there:
         answer = await fetch(f"{there.url}/a?q=ä#part", allow=there.allow)
     assert (answer.url, answer.status, answer.body.decode()) == (f"{there.url}/a?q=%C3%A4", 201, "héllo")
     assert (answer.content_type, answer.headers["x-one"], answer.truncated) == ("text/plain", "1", False)
@@ -46,14 +46,14 @@ async def test_an_answer_comes_with_its_status_header_and_body():
     "host", ["127.0.0.1", "localhost", "LOCALHOST.", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "127.0.0.2"]
 )
 async def test_this_machine_is_not_fetched(host):
-    async with site({"/": says("inside")}) as there:
+    async with http_server({"/": text_response("inside")}) as there:
         assert await rule_of(f"http://{host}:{there.port}/", allow=NOWHERE) == "address"
         assert there.requests == []
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0x7f.0.0.1"])
 async def test_nor_under_an_odd_spelling_even_if_it_is_open(host):
-    async with site({"/": says("inside")}) as there:
+    async with http_server({"/": text_response("inside")}) as there:
         assert await rule_of(f"http://{host}:{there.port}/", allow=HERE) == "host"
 
 
@@ -74,7 +74,7 @@ async def test_one_internal_address_among_public_ones_refuses_the_name(names):
 
 async def test_the_list_opens_a_host_on_its_port_only(names):
     names(wiki__test="127.0.0.1", other__test="127.0.0.1")
-    async with site({"/": says("wiki")}) as there, site({"/": says("else")}) as neighbour:
+    async with http_server({"/": text_response("wiki")}) as there, http_server({"/": text_response("else")}) as neighbour:
         allow = Allowlist.parse(f"wiki.test:{there.port}")
         assert (await fetch(there.at("WIKI.test."), allow=allow)).body == b"wiki"
         assert await rule_of(neighbour.at("wiki.test"), allow=allow) == "address"
@@ -84,7 +84,7 @@ async def test_the_list_opens_a_host_on_its_port_only(names):
 
 
 async def test_without_an_argument_the_operators_list_counts(settings):
-    async with site({"/": says("hello")}) as there:
+    async with http_server({"/": text_response("hello")}) as there:
         assert await rule_of(there.url) == "address"
         settings.FETCH_ALLOW = there.allow
         assert (await fetch(there.url)).body == b"hello"
@@ -92,7 +92,7 @@ async def test_without_an_argument_the_operators_list_counts(settings):
 
 async def test_the_check_of_addresses_can_fail(monkeypatch):
     """With the rule switched off the inside is reached: nothing else stands in the way."""
-    async with site({"/": says("inside")}) as there:
+    async with http_server({"/": text_response("inside")}) as there:
         monkeypatch.setattr(client, "why_not_public", lambda address: "")
         assert (await fetch(there.url, allow=NOWHERE)).body == b"inside"
 
@@ -102,7 +102,10 @@ async def test_the_check_of_addresses_can_fail(monkeypatch):
 
 @pytest.fixture
 async def rebinding(names):
-    async with site({"/": says("checked")}) as good, site({"/": says("inside")}, host="127.0.0.2", port=good.port) as inside:
+    async with (
+        http_server({"/": text_response("checked")}) as good,
+        http_server({"/": text_response("inside")}, host="127.0.0.2", port=good.port) as inside,
+    ):
         yield names(rebind__test=["127.0.0.1", "127.0.0.2"]), good, inside, Allowlist.parse("127.0.0.1/32")
 
 
@@ -130,7 +133,7 @@ async def test_the_check_of_rebinding_can_fail(rebinding, monkeypatch):
 
 
 async def test_an_address_that_does_not_answer_is_passed_over_for_the_next(names):
-    async with site({"/": says("second")}) as there:
+    async with http_server({"/": text_response("second")}) as there:
         names(two__test="127.0.0.9 127.0.0.1")
         assert (await fetch(there.at("two.test"), allow=HERE)).body == b"second"
 
@@ -140,11 +143,13 @@ async def test_an_address_that_does_not_answer_is_passed_over_for_the_next(names
 
 async def test_each_hop_is_checked_again(names):
     names(good__test="127.0.0.1", evil__test="127.0.0.1")
-    async with site({"/": says("inside")}) as inside, site(lambda request: hop(request)) as there:
+    async with http_server({"/": text_response("inside")}) as inside, http_server(lambda request: hop(request)) as there:
         allow = Allowlist.parse(f"good.test:{there.port}")
 
         async def hop(request):
-            return to({"/ip": inside.url, "/name": inside.at("evil.test"), "/login": "http://a:b@good.test/"}[request.path])
+            return redirect_to(
+                {"/ip": inside.url, "/name": inside.at("evil.test"), "/login": "http://a:b@good.test/"}[request.path]
+            )
 
         assert await rule_of(there.at("good.test", "/ip"), allow=allow) == "address"
         assert await rule_of(there.at("good.test", "/name"), allow=allow) == "address"
@@ -154,16 +159,16 @@ async def test_each_hop_is_checked_again(names):
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "gopher://127.0.0.1/", "http://2130706433/", "http://h\\@i/"])
 async def test_a_redirect_to_what_is_no_web_address_is_refused(location):
-    async with site({"/": to(location)}) as there:
+    async with http_server({"/": redirect_to(location)}) as there:
         assert await rule_of(there.url, allow=HERE) in ("scheme", "host", "url")
 
 
 async def test_the_number_of_redirects_is_limited():
     async def next_one(request):
         number = int(request.path.strip("/"))
-        return says("there") if number == 4 else to(f"/{number + 1}")
+        return text_response("there") if number == 4 else redirect_to(f"/{number + 1}")
 
-    async with site(next_one) as there:
+    async with http_server(next_one) as there:
         assert (await fetch(f"{there.url}/1", allow=there.allow)).url == f"{there.url}/4"
         assert await rule_of(f"{there.url}/0", allow=there.allow) == "redirect"
         assert await rule_of(f"{there.url}/3", allow=there.allow, redirects=0) == "redirect"
@@ -171,7 +176,7 @@ async def test_the_number_of_redirects_is_limited():
 
 
 async def test_a_redirect_without_a_place_is_an_answer():
-    async with site({"/": web.Response(status=302, text="where to?")}) as there:
+    async with http_server({"/": web.Response(status=302, text="where to?")}) as there:
         assert (await fetch(there.url, allow=there.allow)).body == b"where to?"
 
 
@@ -179,7 +184,10 @@ PRIVATE = {"Authorization": "Bearer s3cret", "Cookie": "a=b", "X-Subscription-To
 
 
 async def test_credentials_stay_with_their_origin():
-    async with site({"/": says("there")}) as other, site({"/": to("/again"), "/again": to(other.url)}) as first:
+    async with (
+        http_server({"/": text_response("there")}) as other,
+        http_server({"/": redirect_to("/again"), "/again": redirect_to(other.url)}) as first,
+    ):
         await fetch(first.url, allow=HERE, headers=PRIVATE)
         same, again = first.requests
         (elsewhere,) = other.requests
@@ -191,7 +199,7 @@ async def test_credentials_stay_with_their_origin():
 
 async def test_the_check_of_credentials_can_fail(monkeypatch):
     monkeypatch.setattr(client, "CROSS_ORIGIN_HEADERS", {name.lower() for name in PRIVATE})
-    async with site({"/": says("there")}) as other, site({"/": to(other.url)}) as first:
+    async with http_server({"/": text_response("there")}) as other, http_server({"/": redirect_to(other.url)}) as first:
         await fetch(first.url, allow=HERE, headers=PRIVATE)
         assert other.requests[0].headers["authorization"] == "Bearer s3cret"
 
@@ -199,8 +207,10 @@ async def test_the_check_of_credentials_can_fail(monkeypatch):
 @pytest.mark.parametrize(("status", "method"), [(301, "GET"), (302, "GET"), (303, "GET"), (307, "POST"), (308, "POST")])
 async def test_a_body_is_sent_again_only_to_its_origin(status, method):
     async with (
-        site({"/": says("there")}) as other,
-        site({"/": to("/b", status), "/b": says("same"), "/away": to(other.url, status)}) as there,
+        http_server({"/": text_response("there")}) as other,
+        http_server(
+            {"/": redirect_to("/b", status), "/b": text_response("same"), "/away": redirect_to(other.url, status)}
+        ) as there,
     ):
         await fetch(there.url, method="POST", body=b"s3cret", allow=HERE)
         second = there.requests[1]
@@ -211,7 +221,9 @@ async def test_a_body_is_sent_again_only_to_its_origin(status, method):
 
 
 async def test_cookies_are_not_kept_between_hops():
-    async with site({"/": web.Response(status=302, headers={"location": "/b", "set-cookie": "a=b"}), "/b": says("x")}) as there:
+    async with http_server(
+        {"/": web.Response(status=302, headers={"location": "/b", "set-cookie": "a=b"}), "/b": text_response("x")}
+    ) as there:
         await fetch(there.url, allow=there.allow)
         assert "cookie" not in there.requests[1].headers
 
@@ -238,7 +250,7 @@ async def test_the_certificate_is_checked_against_the_name_not_the_address(names
     names(good__test="127.0.0.1", other__test="127.0.0.1")
     tls, asked = server_tls(authority, "good.test"), []
     tls.sni_callback = lambda connection, name, context: asked.append(name)
-    async with site({"/": says("secure")}, tls=tls) as there:
+    async with http_server({"/": text_response("secure")}, tls=tls) as there:
         assert (await fetch(there.at("GOOD.test."), allow=HERE)).body == b"secure"
         assert asked == ["good.test"]
         for wrong in (there.at("other.test"), there.url):
@@ -249,7 +261,7 @@ async def test_the_certificate_is_checked_against_the_name_not_the_address(names
 
 async def test_a_certificate_of_nobody_we_trust_is_not_accepted(names, authority):
     names(good__test="127.0.0.1")
-    async with site({"/": says("secure")}, tls=server_tls(trustme.CA(), "good.test")) as there:
+    async with http_server({"/": text_response("secure")}, tls=server_tls(trustme.CA(), "good.test")) as there:
         with pytest.raises(FetchFailed, match="was not accepted"):
             await fetch(there.at("good.test"), allow=HERE)
 
@@ -259,13 +271,16 @@ async def test_the_check_of_certificates_can_fail(names, authority, monkeypatch)
     blind = ssl.create_default_context()
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
     monkeypatch.setattr(client, "tls_context", lambda: blind)
-    async with site({"/": says("secure")}, tls=server_tls(authority, "good.test")) as there:
+    async with http_server({"/": text_response("secure")}, tls=server_tls(authority, "good.test")) as there:
         assert (await fetch(there.at("other.test"), allow=HERE)).body == b"secure"
 
 
 async def test_from_https_to_http_nothing_private_goes_along(names, authority):
     names(good__test="127.0.0.1")
-    async with site({"/": says("plain")}) as plain, site({"/": to(plain.url)}, tls=server_tls(authority, "good.test")) as there:
+    async with (
+        http_server({"/": text_response("plain")}) as plain,
+        http_server({"/": redirect_to(plain.url)}, tls=server_tls(authority, "good.test")) as there,
+    ):
         assert await rule_of(there.at("good.test"), allow=HERE, headers={"Authorization": "Bearer s3cret"}) == "redirect"
         assert plain.requests == []
         assert (await fetch(there.at("good.test"), allow=HERE)).body == b"plain"

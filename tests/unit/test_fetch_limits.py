@@ -11,7 +11,7 @@ from aiohttp import web
 from clawsite.infra.fetch import body as fetch_body
 from clawsite.infra.fetch import client
 from clawsite.infra.fetch.client import Allowlist, FetchDenied, FetchFailed, FetchResponse, fetch
-from tests.outside import drip, forever, raw_site, says, site, to
+from tests.harness.http_servers import drip_bytes, http_server, never_respond, raw_server, redirect_to, text_response
 
 NOWHERE = Allowlist()
 
@@ -23,7 +23,7 @@ async def test_a_long_answer_ends_at_the_cap():
         while True:
             await response.write(b"x" * 10_000)
 
-    async with site(endless) as there:
+    async with http_server(endless) as there:
         answer = await fetch(there.url, allow=there.allow, max_bytes=25_000)
         assert (len(answer.body), answer.truncated) == (25_000, True)
         await asyncio.wait_for(there.left.wait(), 20)
@@ -34,7 +34,7 @@ async def test_a_long_answer_ends_at_the_cap():
 async def test_the_cap_is_exact(size, truncated, zipped):
     body = bytes(range(256)) * 8
     packed = gzip.compress(body[:size]) if zipped else body[:size]
-    async with site({"/": web.Response(body=packed, headers={"content-encoding": "gzip"} if zipped else {})}) as there:
+    async with http_server({"/": web.Response(body=packed, headers={"content-encoding": "gzip"} if zipped else {})}) as there:
         answer = await fetch(there.url, allow=there.allow, max_bytes=1000)
     assert (answer.body, answer.truncated) == (body[: min(size, 1000)], truncated)
 
@@ -57,7 +57,7 @@ async def test_a_bomb_is_unpacked_to_the_cap_and_no_further(monkeypatch):
     bomb = gzip.compress(b"\0" * 50_000_000)
     assert len(bomb) < 100_000
     monkeypatch.setattr(fetch_body, "zlib", type("Zlib", (), {"decompressobj": Watched, "error": zlib.error}))
-    async with site({"/": web.Response(body=bomb, headers={"content-encoding": "gzip"})}) as there:
+    async with http_server({"/": web.Response(body=bomb, headers={"content-encoding": "gzip"})}) as there:
         answer = await fetch(there.url, allow=there.allow, max_bytes=100_000)
     assert (len(answer.body), answer.truncated) == (100_000, True)
     assert sum(unpacked) == 100_001
@@ -71,7 +71,7 @@ async def test_an_endless_stream_that_unpacks_to_nothing_ends_too():
         while True:
             await response.write(b"\x00\x00\x00\xff\xff" * 200)  # a stored block without content
 
-    async with site(nothing) as there:
+    async with http_server(nothing) as there:
         answer = await fetch(there.url, allow=there.allow, max_bytes=5_000)
     assert (answer.body, answer.truncated) == (b"", True)
 
@@ -82,7 +82,7 @@ async def test_an_endless_stream_that_unpacks_to_nothing_ends_too():
     ids=["no gzip", "half", "brotli"],
 )
 async def test_a_body_that_cannot_be_unpacked_fails_in_words(encoding, body, words):
-    async with site({"/": web.Response(body=body, headers={"content-encoding": encoding})}) as there:
+    async with http_server({"/": web.Response(body=body, headers={"content-encoding": encoding})}) as there:
         with pytest.raises(FetchFailed, match=words):
             await fetch(there.url, allow=there.allow)
 
@@ -96,14 +96,14 @@ async def test_an_endless_header_is_cut_off(header):
     async def reply(reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\n" + header + b"\r\n\r\n")
 
-    async with raw_site(reply) as there:
+    async with raw_server(reply) as there:
         with pytest.raises(FetchFailed, match="invalid HTTP response"):
             await fetch(there.url, allow=there.allow)
 
 
-@pytest.mark.parametrize("answer", [drip, forever], ids=["drip", "silence"])
+@pytest.mark.parametrize("answer", [drip_bytes, never_respond], ids=["drip", "silence"])
 async def test_the_time_counts_for_the_whole(answer):
-    async with site(answer) as there:
+    async with http_server(answer) as there:
         with pytest.raises(FetchFailed, match=r"no complete response within 0\.3 s"):
             await fetch(there.url, allow=there.allow, timeout_s=0.3)
         await asyncio.wait_for(there.left.wait(), 20)
@@ -119,7 +119,7 @@ async def test_a_slow_name_server_is_part_of_the_time(monkeypatch):
 
 
 async def test_cancelling_closes_the_connection(eventually):
-    async with site(drip) as there:
+    async with http_server(drip_bytes) as there:
         task = asyncio.create_task(fetch(there.url, allow=there.allow))
         await eventually(lambda: there.requests)
         task.cancel()
@@ -134,7 +134,7 @@ async def test_cancelling_closes_the_connection(eventually):
 async def test_no_such_name_and_no_such_server_are_said():
     with pytest.raises(FetchFailed, match="can.t be resolved"):
         await fetch("http://no-such-name.invalid/", allow=NOWHERE)
-    async with site({}) as there:
+    async with http_server({}) as there:
         pass
     with pytest.raises(FetchFailed, match=r"no connection to 127\.0\.0\.1"):
         await fetch(there.url, allow=there.allow)
@@ -147,13 +147,13 @@ async def test_an_answer_that_breaks_off_is_a_failure(reply):
     async def answer(reader, writer):
         writer.write(reply)
 
-    async with raw_site(answer) as there:
+    async with raw_server(answer) as there:
         with pytest.raises(FetchFailed, match="closed the connection|invalid HTTP response"):
             await fetch(there.url, allow=there.allow)
 
 
 async def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
-    async with site({"/": says("direct")}) as there, site({"/": says("proxy")}) as proxy:
+    async with http_server({"/": text_response("direct")}) as there, http_server({"/": text_response("proxy")}) as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
         monkeypatch.delenv("no_proxy", raising=False)
@@ -164,7 +164,7 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
 
 async def test_no_url_and_no_secret_is_logged(caplog):
     caplog.set_level(logging.DEBUG)
-    async with site({"/": to("/b?token=s3cret"), "/b": says("x")}) as there:
+    async with http_server({"/": redirect_to("/b?token=s3cret"), "/b": text_response("x")}) as there:
         await fetch(f"{there.url}/?token=s3cret", allow=there.allow, headers={"Authorization": "s3cret"})
         for bad in (f"{there.url}/?token=s3cret", "http://s3cret@h/", "http://h/\ns3cret"):
             with pytest.raises(FetchDenied) as refused:

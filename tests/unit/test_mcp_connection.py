@@ -9,10 +9,10 @@ import threading
 import psutil
 import pytest
 
+from tests.harness.processes import PROJECT
+from tests.harness.services import free_port
 from tests.mcp_servers import fixtures as made
 from tests.mcp_servers.fixtures import Observed
-from tests.processes import PROJECT
-from tests.services import free_port
 from tests.unit.test_outside_text import inside
 from tools_app.core.definition import ImageBlock, ToolFailed
 from tools_app.sources.mcp import connection

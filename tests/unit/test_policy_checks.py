@@ -4,7 +4,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from clawsite.infra.errors import InvalidRequest
-from tests.policy_strategies import PLUGINS
+from tests.unit.policy_strategies import PLUGINS
 from tests.unit.test_policy_properties import EVERY_TOOL, factory
 from tools_app.models import ToolPolicy
 from tools_app.policy.rules import PolicyRules, RuleRow

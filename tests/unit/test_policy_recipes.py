@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.policy_cases import TOOLS, saving
+from tests.unit.policy_cases import TOOLS, validated_row
 from tools_app.policy.catalog import (
     ALIASES,
     DEFAULT_PROFILE,
@@ -45,7 +45,7 @@ def test_docs_have_six_recipes():
 
 @pytest.mark.parametrize("title", RECIPES)
 def test_recipe_rows_can_be_saved(title):
-    assert [saving(**row.to_json()) for row in RECIPES[title].rows] == list(RECIPES[title].rows)
+    assert [validated_row(**row.to_json()) for row in RECIPES[title].rows] == list(RECIPES[title].rows)
 
 
 @pytest.mark.parametrize("title", RECIPES)

@@ -10,7 +10,7 @@ import itertools
 import pytest
 
 from clawsite.infra.errors import InvalidRequest
-from tests.policy_cases import (
+from tests.unit.policy_cases import (
     ALL,
     ANYWHERE,
     FULL,
@@ -18,13 +18,13 @@ from tests.policy_cases import (
     PLUGIN_TOOLS,
     TOOLS,
     Case,
-    agent,
-    cases,
-    check,
-    everybody,
-    in_group,
-    saving,
-    verdict_of,
+    agent_row,
+    check_case,
+    evaluate_rows,
+    global_row,
+    group_row,
+    parametrize_cases,
+    validated_row,
 )
 from tools_app.core.definition import ToolArgs, ToolEnv, text_result, tool
 from tools_app.policy.matcher import LayerPolicy
@@ -39,152 +39,154 @@ from tools_app.toolset import build_toolset
 @pytest.mark.parametrize("name", GROUPS)
 def test_2_2_a_group_stands_for_its_tools(name):
     core = ("canvas",)  # so that no list names only plugins
-    check(Case(f"{name} in allow", (everybody(allow=(name, *core)),), exactly=GROUPS[name] | {*core}))
-    check(Case(f"{name} in deny", (everybody(deny=(name,)),), exactly=ALL - GROUPS[name]))
+    check_case(Case(f"{name} in allow", (global_row(allow=(name, *core)),), exactly=GROUPS[name] | {*core}))
+    check_case(Case(f"{name} in deny", (global_row(deny=(name,)),), exactly=ALL - GROUPS[name]))
 
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_2_2_a_group_saves_listing_its_tools_one_by_one(name):
-    listed = verdict_of([everybody(allow=("canvas", *sorted(GROUPS[name])), deny=("message",))])
-    assert verdict_of([everybody(allow=("canvas", name), deny=("message",))]).kept == listed.kept
+    listed = evaluate_rows([global_row(allow=("canvas", *sorted(GROUPS[name])), deny=("message",))])
+    assert evaluate_rows([global_row(allow=("canvas", name), deny=("message",))]).kept == listed.kept
 
 
-@cases(
+@parametrize_cases(
     Case(
         "2.2 `allow: [msteams]` lets through every tool of the plugin msteams",
-        (everybody(allow=("msteams", "read")),),
+        (global_row(allow=("msteams", "read")),),
         exactly={"msteams_post", "msteams_read", "read"},
     ),
     Case(
         "2.2 `allow: [group:plugins]` lets through the tools of all plugins",
-        (everybody(allow=("group:plugins", "read")),),
+        (global_row(allow=("group:plugins", "read")),),
         exactly={*PLUGIN_TOOLS, "read"},
     ),
     Case(
-        "2.2 a plugin's id in deny refuses all its tools", (everybody(deny=("msteams",)),), refused=["msteams_post", "msteams_read"]
+        "2.2 a plugin's id in deny refuses all its tools",
+        (global_row(deny=("msteams",)),),
+        refused=["msteams_post", "msteams_read"],
     ),
-    Case("2.2 one plugin's id says nothing about another's tools", (everybody(deny=("msteams",)),), kept=["weather_today"]),
+    Case("2.2 one plugin's id says nothing about another's tools", (global_row(deny=("msteams",)),), kept=["weather_today"]),
 )
 def test_2_2_plugins_are_groups_made_at_run_time(case):
-    check(case)
+    check_case(case)
 
 
 # 2.3
 
 PLUGIN_ONLY = {
-    "global": everybody(allow=("msteams",)),
+    "global": global_row(allow=("msteams",)),
     "global_provider": RuleRow("global", provider="openai", allow=("msteams",)),
-    "agent": agent(allow=("msteams",)),
-    "agent_provider": agent(provider="openai", allow=("msteams",)),
-    "group": in_group("-1", allow=("msteams",)),
+    "agent": agent_row(allow=("msteams",)),
+    "agent_provider": agent_row(provider="openai", allow=("msteams",)),
+    "group": group_row("-1", allow=("msteams",)),
 }
 
 
 @pytest.mark.parametrize("layer", PLUGIN_ONLY)
 def test_2_3_an_allow_list_of_plugin_tools_only_would_disable_every_core_tool_and_is_dropped(layer):
-    verdict = verdict_of([FULL, PLUGIN_ONLY[layer]], **ANYWHERE)
+    verdict = evaluate_rows([FULL, PLUGIN_ONLY[layer]], **ANYWHERE)
     assert set(verdict.kept) == ALL
     (step,) = [step for step in verdict.trace["read"] if step.layer == layer]
     assert (step.effect, step.rule) == ("none", "allow list ignored, as it names only plugins")
 
 
-@cases(
+@parametrize_cases(
     Case(
         "2.3 only the allow list goes: `{...policy, allow: undefined}`",
-        (everybody(allow=("msteams",), deny=("exec",)),),
+        (global_row(allow=("msteams",), deny=("exec",)),),
         kept=["read", "msteams_post"],
         refused=["exec"],
         by="global",
     ),
     Case(
         "2.3 with one core entry the list stands",
-        (everybody(allow=("msteams", "exec")),),
+        (global_row(allow=("msteams", "exec")),),
         exactly={"msteams_post", "msteams_read", "exec"},
     ),
     Case(
         "2.3 tools of plugins, each by its name, are a list of plugins",
-        (everybody(allow=("msteams_post", "weather")),),
+        (global_row(allow=("msteams_post", "weather")),),
         exactly=ALL,
     ),
-    Case("2.3 `group:plugins` alone is a list of plugins", (everybody(allow=("group:plugins",)),), exactly=ALL),
+    Case("2.3 `group:plugins` alone is a list of plugins", (global_row(allow=("group:plugins",)),), exactly=ALL),
     Case(
         "2.3 use alsoAllow to add a plugin's tools",
         (RuleRow("global", profile="minimal", also_allow=("msteams",)),),
         exactly={"session_status", "msteams_post", "msteams_read"},
     ),
-    Case("2.3 decided: `*` is a core entry", (everybody(allow=("*", "msteams")),), exactly=ALL),
+    Case("2.3 decided: `*` is a core entry", (global_row(allow=("*", "msteams")),), exactly=ALL),
     Case(
         "2.3 decided: a pattern that fits a core tool is a core entry",
-        (everybody(allow=("m*",)),),
+        (global_row(allow=("m*",)),),
         exactly={"memory_search", "memory_get", "message", "msteams_post", "msteams_read"},
     ),
-    Case("2.3 decided: a pattern that fits plugin tools only is not", (everybody(allow=("msteams_*",)),), exactly=ALL),
+    Case("2.3 decided: a pattern that fits plugin tools only is not", (global_row(allow=("msteams_*",)),), exactly=ALL),
     Case(
         "2.3 decided: a typo never opens a layer",
-        (everybody(allow=("msteams", "msteems")),),
+        (global_row(allow=("msteams", "msteems")),),
         exactly={"msteams_post", "msteams_read"},
     ),
     Case(
         "2.3 decided: nor does a plugin that is not enabled",
-        (everybody(allow=("msteams",)),),
+        (global_row(allow=("msteams",)),),
         exactly=(),
         ask={"plugins": (), "tools": ToolRegistry.build([]).nameable},
     ),
 )
 def test_2_3_lists_of_plugins_only(case):
-    check(case)
+    check_case(case)
 
 
 # 3.1 and 3.2
 
 
-@cases(
-    Case("3.1 allow takes exact names", (everybody(allow=("exec",)),), exactly={"exec"}),
-    Case("3.1 allow takes groups", (everybody(allow=("group:runtime",)),), exactly={"exec", "process"}),
-    Case("3.1 allow takes wildcards", (everybody(allow=("web_*",)),), exactly={"web_search", "web_fetch"}),
+@parametrize_cases(
+    Case("3.1 allow takes exact names", (global_row(allow=("exec",)),), exactly={"exec"}),
+    Case("3.1 allow takes groups", (global_row(allow=("group:runtime",)),), exactly={"exec", "process"}),
+    Case("3.1 allow takes wildcards", (global_row(allow=("web_*",)),), exactly={"web_search", "web_fetch"}),
     Case(
         "3.1 deny is stronger than allow",
-        (everybody(allow=("exec", "read"), deny=("exec",)),),
+        (global_row(allow=("exec", "read"), deny=("exec",)),),
         exactly={"read"},
         refused=["exec"],
         by="global",
     ),
-    Case("3.2 deny matches: refused", (everybody(deny=("exec",)),), refused=["exec"], by="global"),
-    Case("3.2 allow is empty: let through, no list is no limit", (everybody(deny=("exec",)),), exactly=ALL - {"exec"}),
-    Case("3.2 allow matches: let through", (everybody(allow=("read",)),), kept=["read"]),
-    Case("3.2 there is a list and it does not match: refused", (everybody(allow=("read",)),), refused=ALL - {"read"}, by="global"),
-    Case("3.2 pattern `*` matches everything", (everybody(allow=("*",)),), exactly=ALL),
-    Case("3.2 … also in deny", (everybody(deny=("*",)),), exactly=()),
-    Case("3.2 pattern `exec` matches exec alone", (everybody(deny=("exec",)),), exactly=ALL - {"exec"}),
+    Case("3.2 deny matches: refused", (global_row(deny=("exec",)),), refused=["exec"], by="global"),
+    Case("3.2 allow is empty: let through, no list is no limit", (global_row(deny=("exec",)),), exactly=ALL - {"exec"}),
+    Case("3.2 allow matches: let through", (global_row(allow=("read",)),), kept=["read"]),
+    Case("3.2 there is a list and it does not match: refused", (global_row(allow=("read",)),), refused=ALL - {"read"}, by="global"),
+    Case("3.2 pattern `*` matches everything", (global_row(allow=("*",)),), exactly=ALL),
+    Case("3.2 … also in deny", (global_row(deny=("*",)),), exactly=()),
+    Case("3.2 pattern `exec` matches exec alone", (global_row(deny=("exec",)),), exactly=ALL - {"exec"}),
     Case(
         "3.2 pattern `sessions_*` matches sessions_list, sessions_send and so on",
-        (everybody(allow=("sessions_*",)),),
+        (global_row(allow=("sessions_*",)),),
         exactly={"sessions_list", "sessions_history", "sessions_send", "sessions_spawn"},
     ),
     Case(
         "3.2 groups are expanded before matching",
-        (everybody(deny=("group:fs",)),),
+        (global_row(deny=("group:fs",)),),
         refused=["read", "write", "edit", "apply_patch"],
         by="global",
     ),
     Case(
         "3.2 … so deny of a group is stronger than allow of its tool",
-        (everybody(allow=("read", "exec"), deny=("group:fs",)),),
+        (global_row(allow=("read", "exec"), deny=("group:fs",)),),
         exactly={"exec"},
     ),
     Case(
         "3.2 decided: names are compared in lower case, without blanks",
-        (everybody(allow=(" Exec ", "GROUP:WEB")),),
+        (global_row(allow=(" Exec ", "GROUP:WEB")),),
         exactly={"exec", "web_search", "web_fetch"},
     ),
     Case(
         "3.2 decided: `bash` is exec, `apply-patch` apply_patch",
-        (everybody(allow=("bash", "apply-patch")),),
+        (global_row(allow=("bash", "apply-patch")),),
         exactly={"exec", "apply_patch"},
     ),
 )
 def test_3_2_one_policy_against_one_tool(case):
-    check(case)
+    check_case(case)
 
 
 # 3.3
@@ -193,11 +195,11 @@ NINE = ("profile", "provider_profile", "global", "global_provider", "agent", "ag
 NO_EXEC = {
     "profile": [RuleRow("global", profile="messaging")],
     "provider_profile": [FULL, RuleRow("global", provider="openai", profile="messaging")],
-    "global": [everybody(deny=("exec",))],
+    "global": [global_row(deny=("exec",))],
     "global_provider": [FULL, RuleRow("global", provider="openai", deny=("exec",))],
-    "agent": [FULL, agent(deny=("exec",))],
-    "agent_provider": [FULL, agent(provider="openai", deny=("exec",))],
-    "group": [FULL, in_group("-1", deny=("exec",))],
+    "agent": [FULL, agent_row(deny=("exec",))],
+    "agent_provider": [FULL, agent_row(provider="openai", deny=("exec",))],
+    "group": [FULL, group_row("-1", deny=("exec",))],
     "sandbox": [FULL, RuleRow("sandbox", allow=("read",))],
     "subagent": [FULL, RuleRow("subagent", deny=("exec",))],
 }
@@ -206,20 +208,20 @@ IN_ALL_LAYERS = {**ANYWHERE, "sandboxed": True, "is_subagent": True}
 
 @pytest.mark.parametrize("layer", NINE)
 def test_3_3_every_layer_is_a_limit_and_a_tool_must_pass_all_of_them(layer):
-    verdict = verdict_of(NO_EXEC[layer], **IN_ALL_LAYERS)
+    verdict = evaluate_rows(NO_EXEC[layer], **IN_ALL_LAYERS)
     assert verdict.refused_by("exec").layer == layer
     assert [step.layer for step in verdict.trace["exec"] if step.effect == "deny"] == [layer]
 
 
 def test_3_3_the_layers_are_asked_in_this_order():
-    verdict = verdict_of([FULL], **IN_ALL_LAYERS)
+    verdict = evaluate_rows([FULL], **IN_ALL_LAYERS)
     assert all(tuple(step.layer for step in steps[1:]) == NINE for steps in verdict.trace.values())
 
 
 @pytest.mark.parametrize(("earlier", "later"), list(itertools.pairwise(NINE)))
 def test_3_3_of_two_layers_that_refuse_the_earlier_one_is_named(earlier, later):
     rows = [row for row in (*NO_EXEC[earlier], *NO_EXEC[later]) if row != FULL]
-    verdict = verdict_of([FULL, *rows], **IN_ALL_LAYERS)
+    verdict = evaluate_rows([FULL, *rows], **IN_ALL_LAYERS)
     assert [step.layer for step in verdict.trace["exec"] if step.effect == "deny"] == [earlier, later]
     assert verdict.refused_by("exec").layer == earlier
 
@@ -227,11 +229,11 @@ def test_3_3_of_two_layers_that_refuse_the_earlier_one_is_named(earlier, later):
 def test_3_3_a_later_layer_cannot_bring_back_what_an_earlier_one_refused():
     rows = [
         RuleRow("global", profile="minimal"),
-        agent(allow=("*",)),
-        in_group("-1", allow=("*",)),
+        agent_row(allow=("*",)),
+        group_row("-1", allow=("*",)),
         RuleRow("sandbox", allow=("*",)),
     ]
-    assert verdict_of(rows, **ANYWHERE).kept == ("session_status",)
+    assert evaluate_rows(rows, **ANYWHERE).kept == ("session_status",)
 
 
 # 5
@@ -265,18 +267,18 @@ def offered(rows, **who):
 
 
 def test_5_the_owner_gate_stands_before_the_nine_layers():
-    verdict = verdict_of([everybody(deny=("*",))], is_owner=False)
+    verdict = evaluate_rows([global_row(deny=("*",))], is_owner=False)
     assert all(steps[0].layer == "owner" for steps in verdict.trace.values())
     assert verdict.refused_by("whatsapp_login").layer == "owner"
 
 
 def test_5_plugins_are_known_before_the_layers_are_asked():
-    assert set(offered([everybody(allow=("msteams",))], is_owner=True).tools) == set(KNOWN.tools)
-    assert set(offered([everybody(allow=("msteams", "image"))]).tools) == {"msteams_post", "image"}
+    assert set(offered([global_row(allow=("msteams",))], is_owner=True).tools) == set(KNOWN.tools)
+    assert set(offered([global_row(allow=("msteams", "image"))]).tools) == {"msteams_post", "image"}
 
 
 def test_5_the_model_can_see_only_what_is_left_at_the_end():
-    found = offered([everybody(deny=("agents_list",))])
+    found = offered([global_row(deny=("agents_list",))])
     assert [spec["name"] for spec in found.specs()] == ["image", "msteams_post"]
     assert found.verdict.refused_by("whatsapp_login").layer == "owner"
     assert found.verdict.refused_by("agents_list").layer == "global"
@@ -299,15 +301,15 @@ SENSELESS = {
 @pytest.mark.parametrize("fields", SENSELESS.values(), ids=SENSELESS)
 def test_decided_what_means_nothing_is_refused_at_saving_and_opens_nothing_at_run_time(fields):
     with pytest.raises(InvalidRequest):
-        saving(**fields)
+        validated_row(**fields)
     lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
     row = RuleRow(**{"profile": "full"} | fields | lists)
-    assert verdict_of([row]).kept == ()
+    assert evaluate_rows([row]).kept == ()
 
 
 @pytest.mark.parametrize("entry", ["reed", "group:files", "group:*", "", "*d"])
 def test_decided_a_deny_entry_that_means_nothing_changes_nothing(entry):
     with pytest.raises(InvalidRequest):
-        saving(scope="global", deny=[entry])
-    assert set(verdict_of([everybody(deny=(entry,))]).kept) == ALL
+        validated_row(scope="global", deny=[entry])
+    assert set(evaluate_rows([global_row(deny=(entry,))]).kept) == ALL
     assert [effect for effect, _rule, _row in LayerPolicy(allow=("read",), deny=(entry,)).judge(TOOLS[:1])] == ["allow"]

@@ -5,30 +5,51 @@ Chapters 3.4, group chats and senders, and 6, use cases.
 
 import pytest
 
-from tests.policy_cases import ALL, FULL, GROUPS, Case, cases, check, in_group, saving, telegram, verdict_of
+from tests.unit.policy_cases import (
+    ALL,
+    FULL,
+    GROUPS,
+    Case,
+    check_case,
+    evaluate_rows,
+    group_row,
+    parametrize_cases,
+    telegram_query,
+    validated_row,
+)
 from tools_app.policy.rules import RuleRow
 
 TELEGRAM = (
     FULL,
-    in_group("-100123456", allow=("group:fs",)),
-    in_group("-100123456", "admin_user", allow=("*",)),
-    in_group("-100123456", "*", deny=("exec",)),
-    in_group("*", deny=("gateway",)),
+    group_row("-100123456", allow=("group:fs",)),
+    group_row("-100123456", "admin_user", allow=("*",)),
+    group_row("-100123456", "*", deny=("exec",)),
+    group_row("*", deny=("gateway",)),
 )
 
 
-@cases(
-    Case("3.4 in this group only files", (FULL, TELEGRAM[1]), exactly=GROUPS["group:fs"], ask=telegram("-100123456")),
-    Case("3.4 the administrator's entry: everything", TELEGRAM, exactly=ALL, ask=telegram("-100123456", username="admin_user")),
+@parametrize_cases(
+    Case("3.4 in this group only files", (FULL, TELEGRAM[1]), exactly=GROUPS["group:fs"], ask=telegram_query("-100123456")),
+    Case(
+        "3.4 the administrator's entry: everything", TELEGRAM, exactly=ALL, ask=telegram_query("-100123456", username="admin_user")
+    ),
     Case(
         "3.4 everybody else's entry `*`: no exec; decided: it replaces the group's list",
         TELEGRAM,
         exactly=ALL - {"exec"},
-        ask=telegram("-100123456", username="somebody"),
+        ask=telegram_query("-100123456", username="somebody"),
     ),
-    Case("3.4 any other group has the default entry `*`: no gateway", TELEGRAM, exactly=ALL - {"gateway"}, ask=telegram("-100999")),
     Case(
-        "3.4 … but not a group that has an entry of its own", TELEGRAM, kept=["gateway"], ask=telegram("-100123456", username="x")
+        "3.4 any other group has the default entry `*`: no gateway",
+        TELEGRAM,
+        exactly=ALL - {"gateway"},
+        ask=telegram_query("-100999"),
+    ),
+    Case(
+        "3.4 … but not a group that has an entry of its own",
+        TELEGRAM,
+        kept=["gateway"],
+        ask=telegram_query("-100123456", username="x"),
     ),
     Case("3.4 another channel has nothing to do with it", TELEGRAM, exactly=ALL, ask={"channel": "discord", "group": "-100123456"}),
     Case(
@@ -40,25 +61,25 @@ TELEGRAM = (
     Case("3.4 decided: a direct chat has no group layer", TELEGRAM, exactly=ALL, ask={"channel": "telegram"}),
     Case(
         "3.4 decided: a sender's entry for all groups counts where the group itself has none",
-        (FULL, in_group("*", "anna", allow=("read",)), in_group("*", allow=("write",))),
+        (FULL, group_row("*", "anna", allow=("read",)), group_row("*", allow=("write",))),
         exactly={"read"},
-        ask=telegram("-5", name="Anna"),
+        ask=telegram_query("-5", name="Anna"),
     ),
     Case(
         "3.4 decided: a group's own list comes before a sender's for all groups",
-        (FULL, in_group("*", "anna", allow=("read",)), in_group("-5", allow=("write",))),
+        (FULL, group_row("*", "anna", allow=("read",)), group_row("-5", allow=("write",))),
         exactly={"write"},
-        ask=telegram("-5", name="anna"),
+        ask=telegram_query("-5", name="anna"),
     ),
     Case(
         "3.4 decided: an entry without lists replaces too, so it does not limit",
-        (FULL, in_group("-5", "anna"), in_group("-5", allow=("read",))),
+        (FULL, group_row("-5", "anna"), group_row("-5", allow=("read",))),
         exactly=ALL,
-        ask=telegram("-5", id="anna"),
+        ask=telegram_query("-5", id="anna"),
     ),
 )
 def test_3_4_groups(case):
-    check(case)
+    check_case(case)
 
 
 KNOWN_BY = (("id", "u1"), ("e164", "+4912345"), ("username", "anna"), ("name", "anna b"))
@@ -68,21 +89,21 @@ FIRST_OF = {"u1": "read", "+4912345": "write", "anna": "edit", "anna b": "exec",
 @pytest.mark.parametrize("known", range(len(KNOWN_BY) + 1))
 def test_3_4_a_sender_is_looked_up_by_id_number_user_name_name_and_then_star(known):
     """As the first names are removed one by one, the next one is used."""
-    rows = [FULL, *(in_group("-1", sender, allow=(name,)) for sender, name in FIRST_OF.items())]
-    kept = verdict_of(rows, **telegram("-1", **dict(KNOWN_BY[known:]))).kept
+    rows = [FULL, *(group_row("-1", sender, allow=(name,)) for sender, name in FIRST_OF.items())]
+    kept = evaluate_rows(rows, **telegram_query("-1", **dict(KNOWN_BY[known:]))).kept
     assert kept == (list(FIRST_OF.values())[known],)
 
 
 def test_3_4_without_a_star_the_group_itself_comes_last():
-    rows = [FULL, in_group("-1", "u1", allow=("read",)), in_group("-1", allow=("nodes",))]
-    assert verdict_of(rows, **telegram("-1", id="u2")).kept == ("nodes",)
+    rows = [FULL, group_row("-1", "u1", allow=("read",)), group_row("-1", allow=("nodes",))]
+    assert evaluate_rows(rows, **telegram_query("-1", id="u2")).kept == ("nodes",)
 
 
 @pytest.mark.parametrize("written", ["anna", "Anna", "@anna", " ANNA "])
 def test_3_4_decided_a_sender_is_compared_in_lower_case_without_the_at_sign(written):
-    row = saving(scope="group", channel="telegram", group="-1", sender=written, deny=["exec"])
+    row = validated_row(scope="group", channel="telegram", group="-1", sender=written, deny=["exec"])
     for known in ("anna", "@Anna"):
-        assert verdict_of([FULL, row], **telegram("-1", username=known)).refused_by("exec").layer == "group"
+        assert evaluate_rows([FULL, row], **telegram_query("-1", username=known)).refused_by("exec").layer == "group"
 
 
 # 6
@@ -90,7 +111,7 @@ def test_3_4_decided_a_sender_is_compared_in_lower_case_without_the_at_sign(writ
 DANGEROUS = ("group:runtime", "gateway")
 
 
-@cases(
+@parametrize_cases(
     Case(
         "6 anybody in a Discord group can set off the bot: exec and gateway are not shown there",
         (FULL, RuleRow("group", channel="discord", group="*", deny=DANGEROUS)),
@@ -122,28 +143,28 @@ DANGEROUS = ("group:runtime", "gateway")
     ),
     Case(
         "6 groups serve different ends: exec for the operators' group",
-        (FULL, in_group("ops", allow=("exec", "read")), in_group("support", allow=("message",))),
+        (FULL, group_row("ops", allow=("exec", "read")), group_row("support", allow=("message",))),
         exactly={"exec", "read"},
-        ask=telegram("ops"),
+        ask=telegram_query("ops"),
     ),
     Case(
         "6 … and message alone for the support group",
-        (FULL, in_group("ops", allow=("exec", "read")), in_group("support", allow=("message",))),
+        (FULL, group_row("ops", allow=("exec", "read")), group_row("support", allow=("message",))),
         exactly={"message"},
-        ask=telegram("support"),
+        ask=telegram_query("support"),
     ),
     Case(
         "6 people have different rights: the owner gets everything",
-        (FULL, in_group("team", "anna", allow=("*",)), in_group("team", "*", allow=("message",))),
+        (FULL, group_row("team", "anna", allow=("*",)), group_row("team", "*", allow=("message",))),
         exactly=ALL,
-        ask=telegram("team", username="anna"),
+        ask=telegram_query("team", username="anna"),
     ),
     Case(
         "6 … others are limited",
-        (FULL, in_group("team", "anna", allow=("*",)), in_group("team", "*", allow=("message",))),
+        (FULL, group_row("team", "anna", allow=("*",)), group_row("team", "*", allow=("message",))),
         exactly={"message"},
-        ask=telegram("team", username="bob"),
+        ask=telegram_query("team", username="bob"),
     ),
 )
 def test_6_what_the_policy_is_for(case):
-    check(case)
+    check_case(case)

@@ -8,17 +8,7 @@ Where the manual leaves something open, the case says what was decided.
 import pytest
 
 from sessions_app.keys import parse_key
-from tests.policy_cases import (
-    ALL,
-    ANYWHERE,
-    FULL,
-    GROUPS,
-    Case,
-    agent,
-    cases,
-    check,
-    everybody,
-)
+from tests.unit.policy_cases import ALL, ANYWHERE, FULL, GROUPS, Case, agent_row, check_case, global_row, parametrize_cases
 from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
 from tools_app.policy.rules import RuleRow
 
@@ -29,7 +19,7 @@ ANTHROPIC = RuleRow("global", provider="anthropic", deny=("browser",))
 SUPPORT = RuleRow("agent", "support-bot", profile="messaging", allow=("group:messaging", "group:web"), deny=("exec",))
 
 
-@cases(
+@parametrize_cases(
     Case("3.4 minimal: session_status", (RuleRow("global", profile="minimal"),), exactly={"session_status"}),
     Case(
         "3.4 coding: files, commands, sessions, memory, image",
@@ -43,18 +33,20 @@ SUPPORT = RuleRow("agent", "support-bot", profile="messaging", allow=("group:mes
     ),
     Case("3.4 full: allow is empty, no limit", (FULL,), exactly=ALL),
     Case("3.4 decided: without any profile it is minimal", (), exactly={"session_status"}),
-    Case("3.4 decided: an agent's profile replaces the global one", (FULL, agent(profile="minimal")), exactly={"session_status"}),
-    Case("3.4 … in both directions", (RuleRow("global", profile="minimal"), agent(profile="full")), exactly=ALL),
+    Case(
+        "3.4 decided: an agent's profile replaces the global one", (FULL, agent_row(profile="minimal")), exactly={"session_status"}
+    ),
+    Case("3.4 … in both directions", (RuleRow("global", profile="minimal"), agent_row(profile="full")), exactly=ALL),
 )
 def test_3_4_profiles(case):
-    check(case)
+    check_case(case)
 
 
 def test_3_4_there_are_four_profiles():
     assert set(PROFILES) == {"minimal", "coding", "messaging", "full"}
 
 
-@cases(
+@parametrize_cases(
     Case(
         "3.4 a provider's rule counts for its models",
         (FULL, ANTHROPIC),
@@ -104,7 +96,7 @@ def test_3_4_there_are_four_profiles():
     ),
     Case(
         "3.4 an agent's provider/model comes before its provider",
-        (FULL, agent(provider="openai", deny=("exec",)), agent(provider="openai/gpt-5", deny=("cron",))),
+        (FULL, agent_row(provider="openai", deny=("exec",)), agent_row(provider="openai/gpt-5", deny=("cron",))),
         kept=["exec"],
         refused=["cron"],
         by="agent_provider",
@@ -112,7 +104,7 @@ def test_3_4_there_are_four_profiles():
     ),
     Case(
         "3.4 the layer of an agent's provider does not replace the global one's",
-        (FULL, RuleRow("global", provider="openai", deny=("exec",)), agent(provider="openai", deny=("cron",))),
+        (FULL, RuleRow("global", provider="openai", deny=("exec",)), agent_row(provider="openai", deny=("cron",))),
         refused=["exec", "cron"],
         ask=ANYWHERE,
     ),
@@ -124,16 +116,16 @@ def test_3_4_there_are_four_profiles():
     ),
     Case(
         "3.4 decided: an agent's profile for a provider replaces the global one for it",
-        (FULL, RuleRow("global", provider="openai", profile="minimal"), agent(provider="openai", profile="messaging")),
+        (FULL, RuleRow("global", provider="openai", profile="minimal"), agent_row(provider="openai", profile="messaging")),
         exactly={"message", "sessions_list", "sessions_send", "session_status"},
         ask=ANYWHERE,
     ),
 )
 def test_3_4_providers(case):
-    check(case)
+    check_case(case)
 
 
-@cases(
+@parametrize_cases(
     Case("3.4 an agent has profile, allow and deny of its own", (FULL, SUPPORT), exactly={"message"}, ask={"agent": "support-bot"}),
     Case("3.4 … and another agent is not touched by them", (FULL, SUPPORT), exactly=ALL, ask={"agent": "main"}),
     Case(
@@ -151,7 +143,7 @@ def test_3_4_providers(case):
     ),
 )
 def test_3_4_agents(case):
-    check(case)
+    check_case(case)
 
 
 def test_3_4_the_fixed_list_of_subagents():
@@ -164,7 +156,7 @@ def test_3_4_the_fixed_list_of_subagents():
     }
 
 
-@cases(
+@parametrize_cases(
     Case("3.4 a subagent is refused what is on it", (FULL,), refused=SUBAGENT_DENY, by="subagent", ask={"is_subagent": True}),
     Case("3.4 … and nothing else", (FULL,), kept=ALL - set(SUBAGENT_DENY), ask={"is_subagent": True}),
     Case("3.4 the main agent is not", (FULL,), exactly=ALL),
@@ -184,7 +176,7 @@ def test_3_4_the_fixed_list_of_subagents():
     ),
 )
 def test_3_4_subagents(case):
-    check(case)
+    check_case(case)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +193,7 @@ def test_3_4_a_subagent_is_told_by_the_part_subagent_of_its_session_key(key, is_
     assert parse_key(key).is_subagent is is_subagent
 
 
-@cases(
+@parametrize_cases(
     Case(
         "3.3 in a sandbox, where nobody has said otherwise: files, commands, image and other sessions",
         (FULL,),
@@ -235,13 +227,13 @@ def test_3_4_a_subagent_is_told_by_the_part_subagent_of_its_session_key(key, is_
     ),
 )
 def test_3_3_sandbox(case):
-    check(case)
+    check_case(case)
 
 
 # 3.5
 
 
-@cases(
+@parametrize_cases(
     Case(
         "3.5 coding with web_search and web_fetch also allowed is coding and these two, without going to full",
         (RuleRow("global", profile="coding", also_allow=("web_search", "web_fetch")),),
@@ -263,12 +255,12 @@ def test_3_3_sandbox(case):
     Case("3.5 full stays without limits", (RuleRow("global", profile="full", also_allow=("web_search",)),), exactly=ALL),
     Case(
         "3.5 decided: an agent's replaces the global one",
-        (RuleRow("global", profile="minimal", also_allow=("read",)), agent(also_allow=("write",))),
+        (RuleRow("global", profile="minimal", also_allow=("read",)), agent_row(also_allow=("write",))),
         exactly={"session_status", "write"},
     ),
     Case(
         "3.5 decided: an agent's profile alone keeps the global additions",
-        (RuleRow("global", profile="full", also_allow=("read",)), agent(profile="minimal")),
+        (RuleRow("global", profile="full", also_allow=("read",)), agent_row(profile="minimal")),
         exactly={"session_status", "read"},
     ),
     Case(
@@ -279,13 +271,13 @@ def test_3_3_sandbox(case):
     ),
 )
 def test_3_5_also_allow(case):
-    check(case)
+    check_case(case)
 
 
 # 3.6
 
 
-@cases(
+@parametrize_cases(
     Case("3.6 whatsapp_login is for the owner", (FULL,), kept=["whatsapp_login"], ask={"is_owner": True}),
     Case(
         "3.6 others lose it",
@@ -297,7 +289,7 @@ def test_3_5_also_allow(case):
     ),
     Case(
         "3.6 whatever a row allows",
-        (everybody(allow=("*", "whatsapp_login")),),
+        (global_row(allow=("*", "whatsapp_login")),),
         refused=["whatsapp_login"],
         by="owner",
         ask={"is_owner": False},
@@ -305,4 +297,4 @@ def test_3_5_also_allow(case):
     Case("3.6 being the owner opens no layer", (RuleRow("global", profile="minimal"),), refused=["whatsapp_login"], by="profile"),
 )
 def test_3_6_owner_only(case):
-    check(case)
+    check_case(case)

@@ -27,7 +27,7 @@ from agents.llm.base import (
 from agents.llm.messages import AssistantMessage, ToolCallRequest, ToolResultMessage, UserMessage
 from agents.llm.providers.litellm_provider import LiteLLMProvider
 from agents.llm.providers.openai_compat import OpenAICompatProvider
-from tests import fake_llm
+from tests.harness import fake_model
 
 KEY = "sk-test-0123456789abcdef"
 READ = ToolSpec("read", "Show a file.", {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
@@ -36,7 +36,7 @@ READ = ToolSpec("read", "Show a file.", {"type": "object", "properties": {"path"
 class Endpoint:
     """One provider pointed at the fake server."""
 
-    def __init__(self, provider: ModelProvider, prefix: str, server: fake_llm.FakeModel) -> None:
+    def __init__(self, provider: ModelProvider, prefix: str, server: fake_model.FakeModel) -> None:
         self.provider = provider
         self.server = server
         self.model = f"{prefix}fake-1"
@@ -62,7 +62,7 @@ class Endpoint:
 @pytest.fixture(params=["direct", "litellm"])
 async def endpoint(request: pytest.FixtureRequest) -> AsyncIterator[Endpoint]:
     provider: ModelProvider = OpenAICompatProvider() if request.param == "direct" else LiteLLMProvider()
-    async with fake_llm.serve() as server:
+    async with fake_model.serve() as server:
         yield Endpoint(provider, "" if request.param == "direct" else "openai/", server)
         await provider.aclose()
 

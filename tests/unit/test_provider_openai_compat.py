@@ -22,7 +22,7 @@ from agents.llm.base import (
 )
 from agents.llm.messages import AssistantMessage, ToolCallRequest, ToolResultMessage, UserMessage
 from agents.llm.providers.openai_compat import OpenAICompatProvider
-from tests import fake_llm
+from tests.harness import fake_model
 
 READ = ToolSpec("read", "Show a file.", {"type": "object", "properties": {}})
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -36,8 +36,8 @@ async def provider() -> AsyncIterator[OpenAICompatProvider]:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[fake_llm.FakeModel]:
-    async with fake_llm.serve() as running:
+async def server() -> AsyncIterator[fake_model.FakeModel]:
+    async with fake_model.serve() as running:
         yield running
 
 
@@ -82,7 +82,7 @@ def message_of(events: list[StreamEvent]) -> AssistantMessage:
 
 
 async def test_a_stream_that_ends_without_a_finish_reason_is_cut(
-    provider: OpenAICompatProvider, server: fake_llm.FakeModel
+    provider: OpenAICompatProvider, server: fake_model.FakeModel
 ) -> None:
     assert (await failure(provider, request(server.base_url, "[[tokens=5 end_after=2]]"))).kind is FailureKind.CUT
 
@@ -124,7 +124,7 @@ async def test_no_header_but_the_keys_own_carries_the_key(provider: OpenAICompat
     assert "Authorization" not in seen[1]
 
 
-async def test_a_server_that_does_not_stream_is_understood(provider: OpenAICompatProvider, server: fake_llm.FakeModel) -> None:
+async def test_a_server_that_does_not_stream_is_understood(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     events = await ask(provider, request(server.base_url, '[[whole text="all at once"]]'))
     assert events[0] == TextDelta("all at once")
     assert message_of(events).text == "all at once"
@@ -245,7 +245,7 @@ async def test_a_slow_reader_is_not_taken_for_a_silent_model(provider: OpenAICom
 
 
 async def test_a_field_the_endpoint_refuses_is_left_out_from_then_on(
-    provider: OpenAICompatProvider, server: fake_llm.FakeModel
+    provider: OpenAICompatProvider, server: fake_model.FakeModel
 ) -> None:
     for _ in range(2):
         assert message_of(await ask(provider, request(server.base_url, "[[refuse=stream_options]]"))).text == "ok"
@@ -253,14 +253,14 @@ async def test_a_field_the_endpoint_refuses_is_left_out_from_then_on(
 
 
 async def test_a_model_without_reasoning_levels_is_asked_without_one(
-    provider: OpenAICompatProvider, server: fake_llm.FakeModel
+    provider: OpenAICompatProvider, server: fake_model.FakeModel
 ) -> None:
     await ask(provider, request(server.base_url, "[[refuse=reasoning_effort]]", thinking="high"))
     assert [body.get("reasoning_effort") for body in server.bodies] == ["high", None]
 
 
 async def test_tools_that_are_only_taken_on_responses_are_sent_there(
-    provider: OpenAICompatProvider, server: fake_llm.FakeModel
+    provider: OpenAICompatProvider, server: fake_model.FakeModel
 ) -> None:
     words = "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. Use /v1/responses."
     history = (
@@ -285,7 +285,7 @@ async def test_tools_that_are_only_taken_on_responses_are_sent_there(
     assert (body["instructions"], body["reasoning"], body["store"]) == ("Be brief.", {"effort": "low"}, False)
 
 
-async def test_an_answer_on_responses_streams_too(provider: OpenAICompatProvider, server: fake_llm.FakeModel) -> None:
+async def test_an_answer_on_responses_streams_too(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     marker = '[[error=404 times=1 message="only supported in v1/responses" tokens=4 delay_ms=5 cached=2]]'
     events = await ask(provider, request(server.base_url, marker))
     assert sum(isinstance(event, TextDelta) for event in events) > 1
@@ -295,7 +295,7 @@ async def test_an_answer_on_responses_streams_too(provider: OpenAICompatProvider
 
 
 async def test_thinking_is_sent_back_to_an_endpoint_that_asks_for_it(
-    provider: OpenAICompatProvider, server: fake_llm.FakeModel
+    provider: OpenAICompatProvider, server: fake_model.FakeModel
 ) -> None:
     words = "Missing `reasoning_content` field in the assistant message at message index 1"
     history = (
@@ -308,7 +308,7 @@ async def test_thinking_is_sent_back_to_an_endpoint_that_asks_for_it(
 
 
 async def test_call_ids_are_shortened_for_an_endpoint_that_wants_nine_characters(
-    provider: OpenAICompatProvider, server: fake_llm.FakeModel
+    provider: OpenAICompatProvider, server: fake_model.FakeModel
 ) -> None:
     words = "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9."
     history = (
@@ -326,7 +326,7 @@ async def test_call_ids_are_shortened_for_an_endpoint_that_wants_nine_characters
 
 
 async def test_a_refusal_that_teaches_nothing_useful_is_not_remembered(
-    provider: OpenAICompatProvider, server: fake_llm.FakeModel
+    provider: OpenAICompatProvider, server: fake_model.FakeModel
 ) -> None:
     quoting = '[[error=400 message="bad prompt: what is stream_options?"]]'
     assert (await failure(provider, request(server.base_url, quoting))).kind is FailureKind.FORMAT

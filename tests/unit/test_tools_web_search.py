@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web as http
 
 from clawsite.infra.fetch.client import Allowlist
-from tests.outside import site
+from tests.harness.http_servers import http_server
 from tests.unit.test_outside_text import inside
 from tests.unit.web_use import ENV, use_web
 from tools_app.builtin.web import tools
@@ -57,7 +57,7 @@ async def test_search_is_unavailable_without_engine(settings):
 
 
 async def test_hits_are_numbered_cleaned_and_enveloped(searxng):
-    async with site({"/searx/search": http.json_response({"results": FOUND})}) as there:
+    async with http_server({"/searx/search": http.json_response({"results": FOUND})}) as there:
         searxng(there)
         result = await use_web("web_search", query="rivers & bends", country="de", language="DE", freshness="week")
         (asked,) = there.requests
@@ -78,7 +78,7 @@ async def test_hits_are_numbered_cleaned_and_enveloped(searxng):
 
 
 async def test_count_limits_results_and_repeated_search_is_cached(searxng):
-    async with site({"/searx/search": http.json_response({"results": FOUND})}) as there:
+    async with http_server({"/searx/search": http.json_response({"results": FOUND})}) as there:
         searxng(there)
         first = await use_web("web_search", query="q", count=1)
         assert (first.details["count"], (await use_web("web_search", query="q", count=1)).details["cached"]) == (1, True)
@@ -87,7 +87,7 @@ async def test_count_limits_results_and_repeated_search_is_cached(searxng):
 
 
 async def test_configured_engine_host_is_reachable_for_searches_only(searxng):
-    async with site({"/searx/search": http.json_response({"results": FOUND})}) as there:
+    async with http_server({"/searx/search": http.json_response({"results": FOUND})}) as there:
         searxng(there)
         assert not (await use_web("web_search", query="q")).is_error
         result = await use_web("web_fetch", url=f"{there.url}/searx/search")
@@ -97,8 +97,8 @@ async def test_configured_engine_host_is_reachable_for_searches_only(searxng):
 
 async def test_engine_cannot_redirect_to_internal_address(searxng):
     async with (
-        site({"/": http.json_response({})}) as inner,
-        site({"/searx/search": http.Response(status=302, headers={"location": inner.url})}) as there,
+        http_server({"/": http.json_response({})}) as inner,
+        http_server({"/searx/search": http.Response(status=302, headers={"location": inner.url})}) as there,
     ):
         searxng(there)
         result = await use_web("web_search", query="q")
@@ -117,7 +117,7 @@ async def test_engine_cannot_redirect_to_internal_address(searxng):
     ],
 )
 async def test_no_results_and_engine_failure_are_distinguished(searxng, answer, words):
-    async with site({"/searx/search": answer}) as there:
+    async with http_server({"/searx/search": answer}) as there:
         searxng(there)
         result = await use_web("web_search", query="q")
     assert words in result.text
@@ -142,7 +142,7 @@ async def test_invalid_search_parameters_are_reported(settings, arguments, place
 
 async def test_brave_request_has_key_header_and_own_parameters(settings, monkeypatch):
     settings.BRAVE_API_KEY, settings.FETCH_ALLOW = "s3cret", Allowlist.parse("127.0.0.1/32")
-    async with site(
+    async with http_server(
         {"/": http.json_response({"web": {"results": [{"title": "B", "url": "https://b.example/", "description": "d"}]}})}
     ) as there:
         monkeypatch.setattr(brave, "ENDPOINT", f"{there.url}/")
@@ -158,7 +158,7 @@ async def test_brave_request_has_key_header_and_own_parameters(settings, monkeyp
 )
 async def test_brave_errors_are_reported_without_key(settings, monkeypatch, status, words):
     settings.BRAVE_API_KEY, settings.FETCH_ALLOW = "s3cret", Allowlist.parse("127.0.0.1/32")
-    async with site({"/": http.Response(status=status)}) as there:
+    async with http_server({"/": http.Response(status=status)}) as there:
         monkeypatch.setattr(brave, "ENDPOINT", f"{there.url}/")
         result = await use_web("web_search", query="q")
     assert (result.is_error, words in result.text, "s3cret" in result.text) == (True, True, False)

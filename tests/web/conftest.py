@@ -1,4 +1,4 @@
-"""Pages as people get them: through Django's test client, and in a real browser that watches the content policy."""
+"""Pages through Django's test client and in a real browser that reports content policy violations."""
 
 import shutil
 import uuid
@@ -10,10 +10,10 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 from pytest_django.live_server_helper import LiveServer
 
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
-from tests.stack import Stack
+from tests.harness.stack import Stack
+from tests.web.chat_page import TIMEOUT_MS, OpenChat, open_page, sign_in
 from tests.web.fake_gateway import FakeGateway
-from tests.web.furnished import SIZES
-from tests.web.screen import PATIENCE, OpenChat, open_page, sign_in
+from tests.web.sample_data import SIZES
 
 CHROMIUM_FLAGS = [
     "--headless",
@@ -30,14 +30,14 @@ CHROMIUM_FLAGS = [
 @pytest.fixture(autouse=True)
 def plain_settings(settings: Any) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the real one takes a quarter of a second
-    # Static files as they lie in the tree: the hashed copies exist only after collectstatic.
+    # Unhashed static files: the hashed copies exist only after collectstatic.
     settings.STORAGES = {**settings.STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
     settings.WHITENOISE_AUTOREFRESH = settings.WHITENOISE_USE_FINDERS = True
 
 
 @pytest.fixture(autouse=True)
-def nobody_waits(database: None) -> None:
-    """All tests come from one address, so the failures of one must not count in the next."""
+def _reset_throttling(database: None) -> None:
+    """All tests use one address, so the failed sign-ins of one must not count in the next."""
     FailedSignIns.objects.all().delete()
     KnownAddress.objects.all().delete()
     FirstAdminLink.objects.all().delete()
@@ -45,7 +45,7 @@ def nobody_waits(database: None) -> None:
 
 @pytest.fixture
 def site(database: None) -> Iterator[str]:
-    """The address of a running server with our pages, but without the gateway."""
+    """URL of a running server with our pages, but without the gateway."""
     server = LiveServer("127.0.0.1")
     yield server.url
     server.stop()
@@ -53,8 +53,8 @@ def site(database: None) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    # One per module and not per session: Playwright keeps an event loop running, beside which no async test could run.
-    # The same browser without windows, where it is installed: each new page takes half of the time.
+    # One per module, not per session: async tests can't run beside Playwright's event loop.
+    # The headless shell is preferred: a new page takes half the time.
     names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     program = next((found for name in names if (found := shutil.which(name))), None)
     if program is None:
@@ -67,23 +67,23 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def size() -> str:
-    """Of the browser's window. Tests marked with screen.on_desk_and_phone run with both."""
+    """Size of the browser window. Tests marked with chat_page.on_desk_and_phone run with both."""
     return "desk"
 
 
 @pytest.fixture
 def page(browser: Browser, size: str) -> Iterator[Page]:
-    """A fresh browser profile. The test fails if a page broke its content policy or a script failed."""
+    """A page in a new browser profile. The test fails if a page violates its content policy or a script fails."""
     context = browser.new_context(**SIZES[size])
     context.set_default_timeout(10_000)
     page = context.new_page()
     faults: list[str] = []
 
-    def heard(message: ConsoleMessage) -> None:
+    def on_console(message: ConsoleMessage) -> None:
         if "Content Security Policy" in message.text or "Permissions-Policy" in message.text:
             faults.append(message.text)
 
-    page.on("console", heard)
+    page.on("console", on_console)
     page.on("pageerror", lambda error: faults.append(str(error)))
     yield page
     context.close()
@@ -92,13 +92,13 @@ def page(browser: Browser, size: str) -> Iterator[Page]:
 
 @pytest.fixture
 def open_chat(live: Stack, user: User, page: Page) -> OpenChat:
-    """The page of a running installation, in a session of its own: open_chat(), or open_chat("agent:demo:mine", another_page)."""
+    """Open a chat on a running installation: open_chat(), or open_chat("agent:demo:mine", another_page)."""
 
     def opened(key: str = "", on: Page = page, agent: str = "demo") -> Page:
-        on.context.set_default_timeout(PATIENCE)
+        on.context.set_default_timeout(TIMEOUT_MS)
         live.sign_in(on, user)
         on.goto(f"{live.url}/#{key or f'agent:{agent}:{uuid.uuid4().hex[:8]}'}")
-        expect(on.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
+        expect(on.locator("#connection")).to_have_text("Connected", timeout=TIMEOUT_MS)
         return on
 
     return opened
@@ -111,7 +111,7 @@ def gateway(page: Page) -> FakeGateway:
 
 @pytest.fixture
 def chat(page: Page, gateway: FakeGateway, site: str, user: User) -> Page:
-    """The page, signed in and not yet opened."""
+    """A signed-in page, not opened yet."""
     sign_in(page, site, user)
     return page
 
@@ -123,7 +123,7 @@ def opened(chat: Page, site: str) -> Page:
 
 @pytest.fixture
 def stored(chat: Page, gateway: FakeGateway, site: str) -> Callable[..., Page]:
-    """Open the page with these messages in the history."""
+    """Open the chat page with these messages in the history."""
 
     def show(messages: list[dict[str, Any]], **more: Any) -> Page:
         gateway.answers["chat.history"] = lambda params: gateway.history(messages, **more)
@@ -134,12 +134,12 @@ def stored(chat: Page, gateway: FakeGateway, site: str) -> Callable[..., Page]:
 
 @pytest.fixture
 def patience() -> Iterator[None]:
-    """For tests whose pages are slow to settle."""
-    expect.set_options(timeout=20_000)  # a loaded machine; how long something takes is not what is tested here
+    """For tests whose pages load slowly."""
+    expect.set_options(timeout=20_000)  # for a loaded machine
     yield
     expect.set_options(timeout=None)
 
 
 @pytest.fixture
-def ada(person: Callable[..., User]) -> User:
-    return person(name="ada")
+def ada(make_user: Callable[..., User]) -> User:
+    return make_user(name="ada")

@@ -1,4 +1,4 @@
-"""The other end of the page's WebSocket, under the test's control: it answers from a table and sends what it is told to."""
+"""A fake gateway at the other end of the page's WebSocket: responds from a table and sends the events a test chooses."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Refused(Exception):
-    """Raised by an answer to send an error instead."""
+    """Raised by a handler to send an error."""
 
     def __init__(self, code: str, message: str, **more: Any) -> None:
         super().__init__(message)
@@ -25,12 +25,12 @@ class FakeGateway:
         self.page = page
         self.socket: WebSocketRoute | None = None
         self.connections = 0
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.requests: list[tuple[str, dict[str, Any]]] = []
         self.unanswered: list[tuple[WebSocketRoute, dict[str, Any]]] = []
         self.cursor = 0
         self.frame_seq = 0
         self.run_seq: dict[str, int] = {}
-        self.log: list[dict[str, Any]] = []  # every event told so far, as catch-up returns them
+        self.log: list[dict[str, Any]] = []  # all events so far, as catch-up returns them
         self.scopes = ["operator.read", "operator.write"]
         self.tick_ms = 15_000
         self.answers: dict[str, Answer | None] = {
@@ -54,13 +54,13 @@ class FakeGateway:
         self.socket = socket
         self.connections += 1
         self.frame_seq = 0
-        socket.on_message(lambda text: self._heard(socket, json.loads(text)))
+        socket.on_message(lambda text: self._on_request(socket, json.loads(text)))
         socket.send(json.dumps({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}))
 
-    def _heard(self, socket: WebSocketRoute, frame: dict[str, Any]) -> None:
-        self.asked.append((frame["method"], frame["params"]))
+    def _on_request(self, socket: WebSocketRoute, frame: dict[str, Any]) -> None:
+        self.requests.append((frame["method"], frame["params"]))
         if self.answers[frame["method"]] is None:
-            self.unanswered.append((socket, frame))  # silence
+            self.unanswered.append((socket, frame))  # no response
         else:
             self._answer(socket, frame)
 
@@ -73,7 +73,7 @@ class FakeGateway:
             reply = {"ok": False, "error": refusal.error}
         socket.send(json.dumps({"type": "res", "id": frame["id"], **reply}))
         if frame["method"] == "connect" and not reply["ok"]:
-            socket.close(code=1008, reason="refused")  # as the real one does
+            socket.close(code=1008, reason="refused")  # like the real gateway
 
     def _hello(self, params: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -98,16 +98,16 @@ class FakeGateway:
             **more,
         }
 
-    def answer_late(self, method: str, answer: Answer) -> None:
-        """Break the silence: answer what was asked meanwhile, and what comes."""
+    def respond_late(self, method: str, answer: Answer) -> None:
+        """Respond to pending and future requests of a method."""
         self.answers[method] = answer
         late = [(socket, frame) for socket, frame in self.unanswered if frame["method"] == method]
         for socket, frame in late:
             self.unanswered.remove((socket, frame))
             self._answer(socket, frame)
 
-    def until_asked(self, method: str, times: int = 1) -> list[dict[str, Any]]:
-        """The parameters of the first calls of a method, waited for."""
+    def wait_for_calls(self, method: str, times: int = 1) -> list[dict[str, Any]]:
+        """Wait for this many calls of a method. Returns their parameters."""
         for _ in range(500):
             if len(self.calls(method)) >= times:
                 return self.calls(method)
@@ -115,10 +115,10 @@ class FakeGateway:
         raise AssertionError(f"{method} was called {len(self.calls(method))} times, not {times}")
 
     def calls(self, method: str) -> list[dict[str, Any]]:
-        return [params for name, params in self.asked if name == method]
+        return [params for name, params in self.requests if name == method]
 
-    def note(self, run_id: str, stream: str, **data: Any) -> dict[str, Any]:
-        """An event that happens and is not sent."""
+    def record_event(self, run_id: str, stream: str, **data: Any) -> dict[str, Any]:
+        """Record an event without sending it."""
         self.cursor += 1
         self.run_seq[run_id] = self.run_seq.get(run_id, 0) + 1
         payload = {
@@ -135,17 +135,17 @@ class FakeGateway:
         self.log.append(frame)
         return frame
 
-    def deliver(self, frame: dict[str, Any]) -> None:
+    def send(self, frame: dict[str, Any]) -> None:
         assert self.socket
         self.frame_seq += 1
         self.socket.send(json.dumps({**frame, "seq": self.frame_seq}))
 
-    def tell(self, run_id: str, stream: str, **data: Any) -> None:
-        self.deliver(self.note(run_id, stream, **data))
+    def send_event(self, run_id: str, stream: str, **data: Any) -> None:
+        self.send(self.record_event(run_id, stream, **data))
 
-    def says(self, run_id: str, text: str, offset: int, message: str = "m1", attempt: int = 1) -> None:
-        self.tell(run_id, "assistant", messageId=message, attempt=attempt, delta=text, offset=offset)
+    def stream_text(self, run_id: str, text: str, offset: int, message: str = "m1", attempt: int = 1) -> None:
+        self.send_event(run_id, "assistant", messageId=message, attempt=attempt, delta=text, offset=offset)
 
-    def drop(self, code: int = 1012) -> None:
+    def disconnect(self, code: int = 1012) -> None:
         assert self.socket
         self.socket.close(code=code, reason="test")

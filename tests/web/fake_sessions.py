@@ -1,4 +1,4 @@
-"""A server with many conversations behind the fake gateway: lists them in pages, keeps what the page changes in them."""
+"""A fake gateway with many chats: lists them in pages and stores what the page changes."""
 
 import time
 from typing import Any
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def row(name: str, title: str = "", *, age: int = 0, **more: Any) -> Row:
-    """A conversation `agent:main:<name>`, changed `age` milliseconds ago."""
+    """Return a chat `agent:main:<name>`, changed `age` milliseconds ago."""
     return {
         "key": f"agent:main:{name}",
         "id": f"id-{name}",
@@ -87,12 +87,12 @@ class FakeSessions(FakeGateway):
 
     def changed(self, key: str, reason: str, session_id: str = "") -> None:
         payload = {"sessionKey": key, "sessionId": session_id or self.find(key)["sessionId"], "reason": reason, "ts": NOW}
-        self.deliver({"type": "event", "event": "sessions.changed", "payload": payload})
+        self.send({"type": "event", "event": "sessions.changed", "payload": payload})
 
     def phase(self, key: str, phase: str, **data: Any) -> None:
-        """A step of a run in another conversation than the one shown."""
-        frame = self.note(f"run-of-{key}", "lifecycle", phase=phase, **data)
+        """Send a lifecycle event of a run in a chat that is not shown."""
+        frame = self.record_event(f"run-of-{key}", "lifecycle", phase=phase, **data)
         self.log.pop()
         self.cursor -= 1
         frame["payload"] |= {"sessionKey": key, "sessionId": self.find(key)["sessionId"]}
-        self.deliver(frame)
+        self.send(frame)

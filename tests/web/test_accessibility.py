@@ -27,12 +27,12 @@ from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock
 from clawsite.web.preferences import THEME_COLORS
 from sessions_app.models import Run, ToolCall
-from tests.conftest import PASSWORD
-from tests.policies import policy_restored
-from tests.stack import Stack
-from tests.web import furnished
-from tests.web.axe import found, look
-from tests.web.furnished import SIZES, TALK, Fresh, fresh_browsers, open_all, open_chat, submit
+from tests.harness.policies import restore_policy
+from tests.harness.stack import Stack
+from tests.harness.users import PASSWORD
+from tests.web import sample_data
+from tests.web.axe import check_accessibility, find_violations
+from tests.web.sample_data import SAMPLE_SESSION, SIZES, OpenBrowser, fresh_browsers, open_all, open_chat, submit
 from tools_app.models import PolicyTest
 from tools_app.policy_store import policies, policy_tests
 
@@ -43,7 +43,7 @@ on_desk_and_phone = pytest.mark.parametrize("size", SIZES)
 
 @pytest.fixture(scope="module", autouse=True)
 def patience() -> Iterator[None]:
-    with furnished.patient():
+    with sample_data.long_timeout():
         yield
 
 
@@ -57,13 +57,13 @@ def root(live: Stack) -> User:
 
 
 @pytest.fixture(scope="module")
-def fresh(browser: Browser, live: Stack) -> Iterator[Fresh]:
+def fresh(browser: Browser, live: Stack) -> Iterator[OpenBrowser]:
     with fresh_browsers(browser, live.url) as open_one:
         yield open_one
 
 
 @pytest.fixture(scope="module")
-def windows(fresh: Fresh, live: Stack, root: User) -> dict[str, Page]:
+def windows(fresh: OpenBrowser, live: Stack, root: User) -> dict[str, Page]:
     """A desk and a phone, both signed in."""
     opened = {size: fresh(size) for size in SIZES}
     for page in opened.values():
@@ -74,7 +74,7 @@ def windows(fresh: Fresh, live: Stack, root: User) -> dict[str, Page]:
 @pytest.fixture(scope="module")
 def talk(windows: dict[str, Page], root: User) -> Page:
     """A conversation with something of everything: files, a thought, tools that worked and did not, an answer, a failure."""
-    furnished.talk_of_everything(windows["desk"])
+    sample_data.fill_sample_chat(windows["desk"])
     return windows["desk"]
 
 
@@ -87,22 +87,22 @@ def faults() -> Iterator[list[str]]:
 
 
 @on_desk_and_phone
-def test_pages_before_signing_in(fresh: Fresh, live: Stack, root: User, size: str, faults: list[str]) -> None:
+def test_pages_before_signing_in(fresh: OpenBrowser, live: Stack, root: User, size: str, faults: list[str]) -> None:
     page = fresh(size)
     page.goto("/sign-in/")
-    look(page, "sign-in", faults)
+    check_accessibility(page, "sign-in", faults)
     page.get_by_label("Username").fill("nobody")
     page.get_by_label("Password").fill("wrong")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_be_visible()
-    look(page, "sign-in refused", faults)
+    check_accessibility(page, "sign-in refused", faults)
     page.goto("/first-admin/wrong/")
-    look(page, "first-admin without a link", faults)
+    check_accessibility(page, "first-admin without a link", faults)
     User.objects.filter(pk=root.pk).update(is_active=False)
     try:
         page.goto(first_admin.create_first_admin_link(live.url) or "")
         page.get_by_role("button", name="Create account").click()
-        look(page, "first-admin", faults)
+        check_accessibility(page, "first-admin", faults)
     finally:
         User.objects.filter(pk=root.pk).update(is_active=True)
 
@@ -111,7 +111,7 @@ def test_pages_before_signing_in(fresh: Fresh, live: Stack, root: User, size: st
 def test_pages_of_errors(windows: dict[str, Page], live: Stack, user: User, size: str, faults: list[str]) -> None:
     page = windows[size]
     page.goto("/not-there/")
-    look(page, "404", faults)
+    check_accessibility(page, "404", faults)
 
     def answer(route: Route) -> None:  # these need a fault that a sound server does not have
         name = route.request.url.rsplit("/", 1)[1]
@@ -120,7 +120,7 @@ def test_pages_of_errors(windows: dict[str, Page], live: Stack, user: User, size
     page.route("**/fault/*", answer)
     for name in ("400", "403", "403_csrf", "500"):
         page.goto(f"/fault/{name}")
-        look(page, name, faults)
+        check_accessibility(page, name, faults)
     page.unroute("**/fault/*")
 
 
@@ -138,45 +138,45 @@ def test_account_and_runs(windows: dict[str, Page], talk: Page, root: User, size
     page.goto("/account/")
     expect(page.locator("#devices .rows > li")).to_have_count(2)
     open_all(page, "main")
-    look(page, "account", faults)
+    check_accessibility(page, "account", faults)
     page.get_by_label("Account menu").click()
-    look(page, "account menu", faults)
+    check_accessibility(page, "account menu", faults)
     page.goto("/account/")
     page.get_by_label("Current password").fill("wrong")
     page.get_by_label("New password", exact=True).fill("short")
     page.get_by_label("Confirm new password").fill("other")
     page.get_by_role("button", name="Change password").click()
     expect(page.locator(".error").first).to_be_visible()
-    look(page, "account refused", faults)
+    check_accessibility(page, "account refused", faults)
     page.get_by_text("New access token").click()
     page.get_by_label("Name", exact=True).fill("shown once")
     page.get_by_role("button", name="Create access token").click()
     expect(page.get_by_label("Secret")).to_be_visible()
-    look(page, "token issued", faults)
+    check_accessibility(page, "token issued", faults)
     page.goto("/runs/")
-    look(page, "runs", faults)
+    check_accessibility(page, "runs", faults)
     page.goto("/runs/?status=aborted")
-    look(page, "no runs", faults)
-    for run in Run.objects.filter(session__key=TALK):
+    check_accessibility(page, "no runs", faults)
+    for run in Run.objects.filter(session__key=SAMPLE_SESSION):
         page.goto(f"/runs/{run.pk}/")
         expect(page.locator("#place")).to_have_text(re.compile(r"event \d+ of"))
-        look(page, f"run, {run.status}", faults)
+        check_accessibility(page, f"run, {run.status}", faults)
     page.locator("#events-list summary").first.click()
-    look(page, "run with an event open", faults)
+    check_accessibility(page, "run with an event open", faults)
 
 
 @on_desk_and_phone
 def test_the_policy(windows: dict[str, Page], talk: Page, root: User, size: str, faults: list[str]) -> None:
     page = windows[size]
-    call = ToolCall.objects.filter(run__session__key=TALK)[0]
+    call = ToolCall.objects.filter(run__session__key=SAMPLE_SESSION)[0]
     small = {}
 
     def look_here(where: str) -> None:
-        look(page, where, faults)
+        check_accessibility(page, where, faults)
         these = page.evaluate(SMALL) if size == "phone" else []
         small[where] = [each for each in these if "checkbox" not in each]  # its label is the target
 
-    with policy_restored():
+    with restore_policy():
         page.goto("/policies/tests/")
         look_here("no policy tests")
         policies.save_policy(scope="global", profile="minimal", deny=["gateway"])
@@ -210,35 +210,35 @@ def test_the_policy(windows: dict[str, Page], talk: Page, root: User, size: str,
 def test_chat(windows: dict[str, Page], talk: Page, size: str, faults: list[str]) -> None:
     page = open_chat(windows[size], "agent:main:main")
     expect(page.locator("#welcome")).to_be_visible()
-    look(page, "first visit", faults)
-    open_chat(page, TALK)
+    check_accessibility(page, "first visit", faults)
+    open_chat(page, SAMPLE_SESSION)
     expect(page.locator(".ending[data-state=failed]")).to_be_visible()
-    look(page, "conversation", faults)
+    check_accessibility(page, "conversation", faults)
     open_all(page, "#messages")
     page.locator(".message.assistant .answer table").hover()
-    look(page, "conversation, all open", faults)
+    check_accessibility(page, "conversation, all open", faults)
     page.get_by_role("button", name="Edit and resend").first.click()
-    look(page, "editing a message", faults)
+    check_accessibility(page, "editing a message", faults)
     page.locator(".editor .cancel").click()
     page.get_by_label("Message", exact=True).press_sequentially("/")
     expect(page.locator("#suggestion-list li").first).to_be_visible()
-    look(page, "slash menu", faults)
+    check_accessibility(page, "slash menu", faults)
     page.get_by_label("Message", exact=True).press("Escape")
     submit(page, "/status")
     expect(page.locator("#command-answer")).to_be_visible()
     page.locator("#files").set_input_files([FilePayload(name="bad.png", mimeType="image/png", buffer=b"no")])
     expect(page.locator('.upload[data-state="failed"]')).to_be_visible()
-    look(page, "composer with an answer and a file", faults)
+    check_accessibility(page, "composer with an answer and a file", faults)
     page.locator(".upload .remove").click()
     page.locator("#toggle-details").click()
     expect(page.locator("#timeline .label").first).to_be_visible()
-    look(page, "details", faults)
+    check_accessibility(page, "details", faults)
     page.locator("#close-details" if size == "phone" else "#toggle-details").click()
 
 
 @on_desk_and_phone
 def test_the_list_of_conversations(windows: dict[str, Page], talk: Page, size: str, faults: list[str]) -> None:
-    page = open_chat(windows[size], TALK)
+    page = open_chat(windows[size], SAMPLE_SESSION)
 
     def show() -> None:
         if page.locator("#toggle-sessions").is_visible() and page.locator("#toggle-sessions[aria-expanded=false]").count():
@@ -246,31 +246,33 @@ def test_the_list_of_conversations(windows: dict[str, Page], talk: Page, size: s
 
     show()
     expect(page.locator("#session-list li a").first).to_be_visible()
-    look(page, "list", faults)
+    check_accessibility(page, "list", faults)
     page.locator("#session-list li").first.hover()
     page.locator("#session-list li .more").first.click()
     expect(page.locator("#session-menu")).to_be_visible()
-    look(page, "menu of a conversation", faults)
+    check_accessibility(page, "menu of a conversation", faults)
     page.keyboard.press("Escape")
     page.evaluate("document.getElementById('reset-dialog').showModal()")
-    look(page, "dialog", faults)
+    check_accessibility(page, "dialog", faults)
     page.get_by_role("button", name="Cancel").click()
     show()
     page.get_by_label("Search all chats").fill("compare")
     expect(page.locator("#found-list mark").first).to_be_visible()
-    look(page, "search", faults)
+    check_accessibility(page, "search", faults)
     page.get_by_label("Search all chats").fill("")
     page.locator("#open-palette").evaluate("e => e.click()")
     expect(page.locator("#palette-list [role=option]").first).to_be_visible()
-    look(page, "palette", faults)
+    check_accessibility(page, "palette", faults)
     page.keyboard.press("Escape")
     page.evaluate("document.getElementById('help').showModal()")
-    look(page, "keys", faults)
+    check_accessibility(page, "keys", faults)
     page.keyboard.press("Escape")
 
 
 @on_desk_and_phone
-def test_chat_while_something_runs_and_without_a_line(fresh: Fresh, live: Stack, root: User, size: str, faults: list[str]) -> None:
+def test_chat_while_something_runs_and_without_a_line(
+    fresh: OpenBrowser, live: Stack, root: User, size: str, faults: list[str]
+) -> None:
     page = fresh(size)
     lines: list[WebSocketRoute] = []
 
@@ -288,52 +290,52 @@ def test_chat_while_something_runs_and_without_a_line(fresh: Fresh, live: Stack,
     expect(page.locator(".message.assistant .answer")).to_contain_text("one two")
     submit(page, "and then")
     expect(page.locator("#queue .queued")).to_have_count(1)
-    look(page, "while it runs", faults)
+    check_accessibility(page, "while it runs", faults)
     page.locator("#stop").click()
     expect(page.locator(".ending .note").first).to_have_text(re.compile("Stopped"))
     lines[0].close(code=1012)
     expect(page.locator("#banner")).to_be_visible()
     submit(page, "kept until later")
     expect(page.locator("#queue .queued, #messages .message.user").last).to_be_visible()
-    look(page, "no connection", faults)
+    check_accessibility(page, "no connection", faults)
     assert size == "desk" or page.evaluate(SMALL) == []
 
 
 @on_desk_and_phone
-def test_chat_for_who_may_only_read(fresh: Fresh, live: Stack, person: Any, size: str, faults: list[str]) -> None:
+def test_chat_for_who_may_only_read(fresh: OpenBrowser, live: Stack, make_user: Any, size: str, faults: list[str]) -> None:
     page = fresh(size)
-    live.sign_in(page, person("Auditor"))
+    live.sign_in(page, make_user("Auditor"))
     open_chat(page, "agent:main:main")
     expect(page.locator("#problem")).to_be_visible()
-    look(page, "Read-only", faults)
+    check_accessibility(page, "Read-only", faults)
 
 
 @pytest.fixture(scope="module")
 def rows(talk: Page, root: User) -> Iterator[None]:
-    with furnished.rows_of_everything(root):
+    with sample_data.sample_rows(root):
         yield
 
 
 @pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
 def test_admin(windows: dict[str, Page], rows: None, root: User, model: Any, faults: list[str]) -> None:
-    furnished.fleeting_rows()
+    sample_data.create_sign_in_rows()
     page, model_admin = windows["desk"], admin.site._registry[model]
     name, label = f"admin:{model._meta.app_label}_{model._meta.model_name}", model._meta.label_lower
     request = RequestFactory().get("/")
     request.user = root
     row = next((row for row in model.objects.all() if model_admin.has_delete_permission(request, row)), model.objects.first())
-    assert row is not None, f"there is no {label} to look at: furnished.py has to make one"
+    assert row is not None, f"there is no {label} to look at: sample_data.py has to create one"
 
     def opens(address: str, what: str) -> None:
         answer = page.goto(address)
         assert answer and answer.status == 200, address
-        look(page, f"{label} {what}", faults)
+        check_accessibility(page, f"{label} {what}", faults)
 
     opens(reverse(f"{name}_change", args=[row.pk]), "row")
     if model_admin.has_add_permission(request):
         page.goto(reverse(f"{name}_add"))
         page.locator("button[name=_save], input[name=_save]").first.click()  # refused, so with its errors
-        look(page, f"{label} add", faults)
+        check_accessibility(page, f"{label} add", faults)
     if model_admin.has_delete_permission(request):
         opens(reverse(f"{name}_delete", args=[row.pk]), "delete")
     page.goto(reverse(f"{name}_changelist"))
@@ -343,12 +345,12 @@ def test_admin(windows: dict[str, Page], rows: None, root: User, model: Any, fau
         for box in page.locator("input.action-select").all():
             box.check()
         if action is None:
-            look(page, f"{label} list", faults)
+            check_accessibility(page, f"{label} list", faults)
             continue
         page.locator("select[name=action]").select_option(action)
         page.get_by_role("button", name="Go").click()
         expect(page.locator("#result_list")).to_have_count(0)  # it asks first, or says what stands in the way
-        look(page, f"{label} {action}", faults)
+        check_accessibility(page, f"{label} {action}", faults)
 
 
 @on_desk_and_phone
@@ -356,48 +358,48 @@ def test_dashboard_menu_and_filters_of_the_admin(windows: dict[str, Page], rows:
     page = windows[size]
     page.goto("/admin/")
     expect(page.locator("[data-tile=running]")).to_be_visible()
-    look(page, "dashboard", faults)
+    check_accessibility(page, "dashboard", faults)
     page.goto("/admin/sessions_app/run/")
-    look(page, "list of runs", faults)
+    check_accessibility(page, "list of runs", faults)
     page.get_by_role("button", name="Filters").click()
-    look(page, "filters", faults)
+    check_accessibility(page, "filters", faults)
     page.goto("/admin/sessions_app/run/?q=nothing-like-that")
-    look(page, "empty list", faults)
+    check_accessibility(page, "empty list", faults)
     if size == "phone":
         page.get_by_role("button", name="Open menu").click()
-        look(page, "menu", faults)
+        check_accessibility(page, "menu", faults)
         for address in (
             "sessions_app/run/{}/change/".format(Run.objects.order_by("pk")[0].pk),
             "agents/agent/main/change/",
             "accounts/user/add/",
         ):
             page.goto(f"/admin/{address}")
-            look(page, address, faults)
+            check_accessibility(page, address, faults)
 
 
 @on_desk_and_phone
 def test_pages_of_the_admin_that_belong_to_no_list(
-    windows: dict[str, Page], fresh: Fresh, live: Stack, rows: None, root: User, person: Any, size: str, faults: list[str]
+    windows: dict[str, Page], fresh: OpenBrowser, live: Stack, rows: None, root: User, make_user: Any, size: str, faults: list[str]
 ) -> None:
     page = windows[size]
     for address in (f"accounts/user/{root.pk}/history/", "accounts/", f"accounts/user/{root.pk}/password/"):
         answer = page.goto(f"/admin/{address}")
         assert answer and answer.status == 200, address
-        look(page, address, faults)
+        check_accessibility(page, address, faults)
     page.locator("input[type=submit], button[type=submit]").last.click()  # without a password
     expect(page.locator(".errorlist, .errornote").first).to_be_visible()
-    look(page, "password refused", faults)
+    check_accessibility(page, "password refused", faults)
     page.goto("/admin/accounts/accesstoken/add/")
     page.locator("[name=name]").fill("seen once")
     page.locator("[name=scopes]").first.check()
     page.locator("button[name=_save], input[name=_save]").first.click()
     expect(page.locator(".admin-secret")).to_be_visible()
-    look(page, "token issued by the admin", faults)
+    check_accessibility(page, "token issued by the admin", faults)
     page.goto(f"/admin/connectors/hook/{Hook.objects.get(slug='news1').pk}/try/")
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_text("material to read, not instructions to follow")).to_be_visible()
-    look(page, "a webhook tried", faults)
-    clerk = person("User")
+    check_accessibility(page, "a webhook tried", faults)
+    clerk = make_user("User")
     clerk.is_staff = True
     clerk.save()
     theirs = fresh(size)
@@ -405,7 +407,7 @@ def test_pages_of_the_admin_that_belong_to_no_list(
     theirs.goto("/admin/")
     expect(theirs.locator("h1")).to_be_visible()
     expect(theirs.locator("#dashboard")).to_have_count(0)
-    look(theirs, "admin without a dashboard", faults)
+    check_accessibility(theirs, "admin without a dashboard", faults)
 
 
 def test_a_page_with_a_fault_is_noticed(windows: dict[str, Page]) -> None:
@@ -417,13 +419,13 @@ def test_a_page_with_a_fault_is_noticed(windows: dict[str, Page]) -> None:
       document.querySelector("main").append(pale, document.createElement("button"));
     }""")
     faults: list[str] = []
-    look(page, "faulty", faults)
+    check_accessibility(page, "faulty", faults)
     assert [re.sub(r" .*", "", told.split(": ")[1]) for told in faults if "light" in told] == ["button-name", "color-contrast"]
-    assert {broken["impact"] for broken in found(page)} & {"critical", "serious"}
+    assert {broken["impact"] for broken in find_violations(page)} & {"critical", "serious"}
 
 
 def test_a_finger_hits_everything_on_a_phone(windows: dict[str, Page], talk: Page) -> None:
-    page = open_chat(windows["phone"], TALK)
+    page = open_chat(windows["phone"], SAMPLE_SESSION)
     expect(page.locator(".ending[data-state=failed]")).to_be_visible()
     open_all(page, "#messages")
     small = {"conversation": page.evaluate(SMALL)}

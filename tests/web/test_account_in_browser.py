@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from clawsite.accounts import tokens
 from clawsite.accounts.models import AccessToken, User
 from clawsite.accounts.sign_in import first_admin
-from tests.conftest import PASSWORD
+from tests.harness.users import PASSWORD
 
 DESK = {"viewport": {"width": 1280, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}

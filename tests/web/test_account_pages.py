@@ -12,7 +12,7 @@ from django.utils import timezone
 from clawsite.accounts import tokens
 from clawsite.accounts.models import AccessToken, BrowserSession, User
 from clawsite.accounts.sign_in import browsers
-from tests.conftest import PASSWORD
+from tests.harness.users import PASSWORD
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -167,8 +167,8 @@ def test_a_token_needs_a_name_a_scope_one_has_and_an_end(browser: Client, wrong:
     assert not AccessToken.objects.exists()
 
 
-def test_an_account_without_rights_is_told_that_a_token_would_have_none(person: Callable[..., User]) -> None:
-    user = person()
+def test_an_account_without_rights_is_told_that_a_token_would_have_none(make_user: Callable[..., User]) -> None:
+    user = make_user()
     user.groups.clear()
     assert "an access token would have no effect" in browser_of(user).get("/account/").content.decode()
 
@@ -181,8 +181,8 @@ def test_a_revoked_token_opens_nothing_and_is_listed_as_revoked(browser: Client)
     assert tokens.find_principal(secret) is None
 
 
-def test_somebody_elses_tokens_and_browsers_are_not_there(browser: Client, person: Callable[..., User]) -> None:
-    stranger = person()
+def test_somebody_elses_tokens_and_browsers_are_not_there(browser: Client, make_user: Callable[..., User]) -> None:
+    stranger = make_user()
     theirs = browser_of(stranger)
     token, _secret = tokens.issue_token(stranger, "theirs", ["operator.read"])
     assert "theirs" not in browser.get("/account/").content.decode()

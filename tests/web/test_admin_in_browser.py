@@ -25,8 +25,8 @@ NASTY = '<img src=x onerror="window.owned=1"><script>window.owned=1</script><p x
 
 
 @pytest.fixture
-def root(person: Callable[..., User]) -> Iterator[User]:
-    root = person("User", "Operator", "Auditor", name="ada")
+def root(make_user: Callable[..., User]) -> Iterator[User]:
+    root = make_user("User", "Operator", "Auditor", name="ada")
     root.is_staff = root.is_superuser = True
     root.save()
     yield root
@@ -34,9 +34,9 @@ def root(person: Callable[..., User]) -> Iterator[User]:
 
 
 @pytest.fixture
-def work(root: User, session_of: Callable[..., Session]) -> Run:
+def work(root: User, make_session: Callable[..., Session]) -> Run:
     """A run and a tool call full of markup that somebody would like to see come alive."""
-    session = session_of(root)
+    session = make_session(root)
     Session.objects.filter(pk=session.pk).update(title=NASTY, origin={"words": NASTY})
     accepted = lifecycle.accept_run(user=root, session=session, run_id="k1", prompt=NASTY)
     ToolCall.objects.create(
@@ -159,8 +159,8 @@ def test_the_keyboard_reaches_content_search_filters_and_bulk_actions(opened: An
     expect(page.get_by_role("group", name="Actions for the selected rows")).to_be_visible()
 
 
-def test_a_list_is_filtered_by_an_owner_found_while_typing(opened: Any, work: Run, person: Callable[..., User]) -> None:
-    person(name="adam")
+def test_a_list_is_filtered_by_an_owner_found_while_typing(opened: Any, work: Run, make_user: Callable[..., User]) -> None:
+    make_user(name="adam")
     page = opened()
     page.get_by_role("button", name="Filters").click()
     page.locator(".admin-filters .select2-selection").click()

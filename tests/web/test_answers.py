@@ -7,8 +7,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.web.chat_page import answers, end_run, finish_message, start_run, stored_turn
 from tests.web.fake_gateway import FakeGateway, Refused
-from tests.web.screen import answers, begin, end, final, turn
 
 
 def log(page: Page) -> Locator:
@@ -16,19 +16,19 @@ def log(page: Page) -> Locator:
 
 
 def test_only_closed_blocks_are_rendered_each_once_and_the_open_one_is_text(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     parts = ["Some **bold** words.\n\n", "```py\nx = 1\n", "```\n\n", "And the *rest*"]
     offset = 0
     for part in parts:
-        gateway.says("r1", part, offset)
+        gateway.stream_text("r1", part, offset)
         offset += len(part)
         opened.wait_for_timeout(50)
     answer = answers(opened)
     expect(answer.locator("strong")).to_have_text("bold")
     expect(answer.locator("pre .m")).to_have_text("1")  # highlighted
     expect(answer.locator(".plain")).to_have_text("And the *rest*")
-    final(gateway, "".join(parts))
-    end(gateway)
+    finish_message(gateway, "".join(parts))
+    end_run(gateway)
     expect(answer.locator("em")).to_have_text("rest")
     expect(answer.locator(".plain")).to_have_count(0)
     asked = [block for params in gateway.calls("chat.render") for block in params["blocks"]]
@@ -36,13 +36,13 @@ def test_only_closed_blocks_are_rendered_each_once_and_the_open_one_is_text(open
 
 
 def test_code_has_its_box_before_it_is_whole(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "```python\nx = 1\ny", 0)
+    start_run(gateway)
+    gateway.stream_text("r1", "```python\nx = 1\ny", 0)
     box = answers(opened).locator(".code-block")
     expect(box.locator(".language")).to_have_text("python")
     expect(box.locator("code")).to_have_text("x = 1\ny")
     before = box.bounding_box()
-    gateway.says("r1", "\n```\n", 17)
+    gateway.stream_text("r1", "\n```\n", 17)
     expect(box.locator("pre.code")).to_have_count(1)
     after = box.bounding_box()
     assert before and after
@@ -55,36 +55,36 @@ def test_without_a_renderer_the_text_stays_readable(opened: Page, gateway: FakeG
         raise Refused("UNAVAILABLE", "no renderer")
 
     gateway.answers["chat.render"] = broken
-    begin(gateway)
-    gateway.says("r1", "One **two**.\n\nThree", 0)
-    final(gateway, "One **two**.\n\nThree")
-    end(gateway)
+    start_run(gateway)
+    gateway.stream_text("r1", "One **two**.\n\nThree", 0)
+    finish_message(gateway, "One **two**.\n\nThree")
+    end_run(gateway)
     expect(answers(opened)).to_have_text(re.compile(r"One \*\*two\*\*\..*Three", re.S))
 
 
 def test_blocks_wait_for_the_connection_and_are_rendered_then(opened: Page, gateway: FakeGateway) -> None:
     gateway.answers["chat.render"] = None
-    begin(gateway)
-    gateway.says("r1", "Some **bold** words.\n\n", 0)
-    gateway.until_asked("chat.render")
+    start_run(gateway)
+    gateway.stream_text("r1", "Some **bold** words.\n\n", 0)
+    gateway.wait_for_calls("chat.render")
     gateway.answers["chat.render"] = lambda params: {"html": ["<p>rendered</p>" for _ in params["blocks"]]}
-    gateway.drop()
+    gateway.disconnect()
     expect(answers(opened)).to_have_text("rendered")
 
 
 def test_links_that_are_defined_at_the_end_work(opened: Page, gateway: FakeGateway) -> None:
     text = "See [the page][1].\n\n[1]: https://example.org/\n"
-    begin(gateway)
-    gateway.says("r1", text, 0)
-    final(gateway, text)
-    end(gateway)
+    start_run(gateway)
+    gateway.stream_text("r1", text, 0)
+    finish_message(gateway, text)
+    end_run(gateway)
     link = answers(opened).get_by_role("link", name="the page")
     expect(link).to_have_attribute("href", "https://example.org/")
     expect(link).to_have_attribute("rel", re.compile("noopener"))
 
 
 def test_history_comes_rendered_and_asks_for_nothing(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    message = turn(1, "Hi", "x")
+    message = stored_turn(1, "Hi", "x")
     message[1]["content"] = [{"type": "text", "text": "**x**", "html": "<p><strong>x</strong></p>"}]
     page = stored(message)
     expect(answers(page).locator("strong")).to_have_text("x")
@@ -97,7 +97,7 @@ TABLE = "| " + " | ".join(f"column number {n}" for n in range(20)) + " |\n|" + "
 
 def test_wide_tables_and_code_scroll_by_themselves(stored: Callable[..., Page], chat: Page) -> None:
     chat.set_viewport_size({"width": 390, "height": 780})
-    page = stored(turn(1, "Hi", f"{TABLE}\n\n```\n{'x' * 500}\n```\n"))
+    page = stored(stored_turn(1, "Hi", f"{TABLE}\n\n```\n{'x' * 500}\n```\n"))
     expect(answers(page).locator(".scroll table")).to_have_count(1)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert log(page).evaluate("e => e.scrollWidth <= e.clientWidth")
@@ -110,7 +110,7 @@ def test_wide_tables_and_code_scroll_by_themselves(stored: Callable[..., Page], 
 
 def test_code_and_messages_are_copied_as_they_were_written(stored: Callable[..., Page], chat: Page) -> None:
     chat.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = stored(turn(1, "Hi", "**Code**:\n\n```py\nx = 1\n```\n"))
+    page = stored(stored_turn(1, "Hi", "**Code**:\n\n```py\nx = 1\n```\n"))
     page.get_by_role("button", name="Copy code").click()
     expect(page.locator("#toast")).to_contain_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "x = 1\n"
@@ -123,11 +123,11 @@ def test_the_finished_answer_is_read_out_once(opened: Page, gateway: FakeGateway
         """() => { window.said = []; new MutationObserver(() => said.push(document.getElementById('announce').textContent))
           .observe(document.getElementById('announce'), { childList: true, characterData: true, subtree: true }) }"""
     )
-    begin(gateway)
+    start_run(gateway)
     for n in range(20):
-        gateway.says("r1", "word ", n * 5)
-    final(gateway, "word " * 20)
-    end(gateway)
+        gateway.stream_text("r1", "word ", n * 5)
+    finish_message(gateway, "word " * 20)
+    end_run(gateway)
     opened.wait_for_function("() => said.some((text) => text.includes('Agent: word'))")
     said = [text for text in opened.evaluate("said") if "word" in text]
     assert len(said) == 1
@@ -143,11 +143,11 @@ COUNT_CHANGES = """() => {
 
 def test_many_events_between_two_frames_are_one_write(opened: Page, gateway: FakeGateway) -> None:
     """One write per frame: many events between two frames are one change of the text."""
-    begin(gateway)
+    start_run(gateway)
     opened.evaluate(COUNT_CHANGES)
     started = time.monotonic()
     for n in range(300):
-        gateway.says("r1", "word ", n * 5)
+        gateway.stream_text("r1", "word ", n * 5)
     expect(answers(opened)).to_have_text("word " * 300)
     frames = (time.monotonic() - started) * 60 + 10
     assert opened.evaluate("changes") <= min(300, frames)

@@ -6,8 +6,8 @@ from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Session
-from tests.conftest import PASSWORD
-from tests.web.axe import look
+from tests.harness.users import PASSWORD
+from tests.web.axe import check_accessibility
 
 
 def test_everybody_may_read_it_and_nobody_without_an_account_can_try_it(page: Page, site: str, database: None) -> None:
@@ -18,7 +18,7 @@ def test_everybody_may_read_it_and_nobody_without_an_account_can_try_it(page: Pa
     expect(page.get_by_role("link", name="Sign in to try it")).to_be_visible()
     expect(page.get_by_role("button", name="Send as you")).to_have_count(0)
     faults: list[str] = []
-    look(page, "/api/docs", faults)
+    check_accessibility(page, "/api/docs", faults)
     assert not faults, "\n".join(faults)
 
 
@@ -42,7 +42,7 @@ def test_an_operation_is_tried_as_oneself(page: Page, site: str, user: User) -> 
     listed.get_by_role("button", name="Send as you").click()
     expect(listed.get_by_role("status")).to_contain_text("400")
     faults: list[str] = []
-    look(page, "/api/docs, signed in", faults)
+    check_accessibility(page, "/api/docs, signed in", faults)
     assert not faults, "\n".join(faults)
 
 

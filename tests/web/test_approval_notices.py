@@ -9,9 +9,9 @@ from playwright.sync_api import Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.models import Session
-from tests.approvals import asked
+from tests.harness.approvals import create_approval
+from tests.web.chat_page import sign_in, wait_until
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import sign_in, until
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
@@ -36,24 +36,24 @@ SECRET = "s3cret-of-the-command"
 
 
 @pytest.fixture
-def ask(ada: User, session_of: Callable[..., Session], gateway: FakeGateway) -> Callable[..., Approval]:
+def ask(ada: User, make_session: Callable[..., Session], gateway: FakeGateway) -> Callable[..., Approval]:
     """A new question, of which the gateway tells."""
 
     def ask(*words: str, **more: Any) -> Approval:
-        question = asked(ada, session_of(ada), *words, created_at=clock.now(), **more)
+        question = create_approval(ada, make_session(ada), *words, created_at=clock.now(), **more)
         if gateway.socket:
-            gateway.deliver({"type": "event", "event": "exec.approval.requested", "payload": {"id": str(question.pk)}})
+            gateway.send({"type": "event", "event": "exec.approval.requested", "payload": {"id": str(question.pk)}})
         return question
 
     return ask
 
 
 @pytest.fixture
-def queue(page: Page, site: str, gateway: FakeGateway, person: Callable[..., User]) -> Callable[[], Page]:
+def queue(page: Page, site: str, gateway: FakeGateway, make_user: Callable[..., User]) -> Callable[[], Page]:
     def opened() -> Page:
         page.context.grant_permissions(["notifications"], origin=site)
         page.add_init_script(STUB)
-        sign_in(page, site, person("Approver", name="ben"))
+        sign_in(page, site, make_user("Approver", name="ben"))
         page.goto(f"{site}/approvals/")
         expect(page.locator("#queue-state")).to_contain_text("live")
         return page
@@ -68,7 +68,7 @@ def notices(page: Page) -> list[dict[str, str]]:
 
 def counted(page: Page, number: int) -> None:
     """The page has heard of it."""
-    until(page, lambda: page.title().startswith(f"({number}) ") if number else not page.title().startswith("("))
+    wait_until(page, lambda: page.title().startswith(f"({number}) ") if number else not page.title().startswith("("))
 
 
 def test_who_looks_elsewhere_is_told_who_asks_and_not_what(
@@ -85,32 +85,32 @@ def test_who_looks_elsewhere_is_told_who_asks_and_not_what(
     assert notices(page) == [], "who looks at the page sees it there"
     page.evaluate("window.isHidden = true")
     question = ask(f"curl -H 'Authorization: {SECRET}' https://example.com", why=SECRET)
-    until(page, lambda: bool(notices(page)))
+    wait_until(page, lambda: bool(notices(page)))
     assert notices(page) == [{"title": "Agent main wants to run a command", "body": "for ada", "tag": f"approval-{question.pk}"}]
     page.evaluate("window.lastNotice.dispatchEvent(new Event('click'))")
     page.wait_for_url(f"{site}/approvals/{question.pk}/")
 
 
 def test_what_is_left_after_an_answer_is_not_new_and_what_came_meanwhile_is(
-    queue: Callable[[], Page], ask: Callable[..., Approval], gateway: FakeGateway, person: Callable[..., User]
+    queue: Callable[[], Page], ask: Callable[..., Approval], gateway: FakeGateway, make_user: Callable[..., User]
 ) -> None:
     page = queue()
     page.locator("#notify").click()
     page.evaluate("window.isHidden = true")
-    cleo = person("Approver", name="cleo")
+    cleo = make_user("Approver", name="cleo")
     questions = [ask() for _ in range(3)]
     counted(page, 3)
     told = len(notices(page))  # several that come at once are one
     assert told >= 1
     approval_requests.resolve_approval(questions[2].pk, by=cleo, decision="deny")
-    gateway.deliver({"type": "event", "event": "exec.approval.resolved", "payload": {"id": str(questions[2].pk)}})
+    gateway.send({"type": "event", "event": "exec.approval.resolved", "payload": {"id": str(questions[2].pk)}})
     counted(page, 2)
     assert len(notices(page)) == told
     for question in questions[:2]:
         approval_requests.resolve_approval(question.pk, by=cleo, decision="deny")
     last = ask()
     counted(page, 1)
-    until(page, lambda: len(notices(page)) == told + 1)
+    wait_until(page, lambda: len(notices(page)) == told + 1)
     assert notices(page)[-1]["tag"] == f"approval-{last.pk}"
 
 

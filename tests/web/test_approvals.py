@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.models import Session
-from tests.approvals import asked
+from tests.harness.approvals import create_approval
 from tests.web import axe
+from tests.web.chat_page import open_page, sign_in, start_run, stored_message
 from tests.web.fake_gateway import KEY, FakeGateway
-from tests.web.screen import begin, open_page, sign_in, stored_message
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, ExecRule, Grant
 
@@ -32,13 +32,13 @@ HOSTILE = (
 
 
 @pytest.fixture
-def ben(person: Callable[..., User]) -> User:
-    return person("Approver", name="ben")
+def ben(make_user: Callable[..., User]) -> User:
+    return make_user("Approver", name="ben")
 
 
 @pytest.fixture
-def ask(ada: User, session_of: Callable[..., Session]) -> Callable[..., Approval]:
-    return lambda *words, **more: asked(ada, session_of(ada), *words, **more)
+def ask(ada: User, make_session: Callable[..., Session]) -> Callable[..., Approval]:
+    return lambda *words, **more: create_approval(ada, make_session(ada), *words, **more)
 
 
 @pytest.fixture
@@ -201,14 +201,14 @@ def test_several_get_one_answer(queue: Callable[..., Page], ask: Callable[..., A
 
 
 def test_what_another_person_answers_is_seen_here(
-    browser: Browser, queue: Callable[..., Page], site: str, person: Callable[..., User], ask: Callable[..., Approval]
+    browser: Browser, queue: Callable[..., Page], site: str, make_user: Callable[..., User], ask: Callable[..., Approval]
 ) -> None:
     question = ask()
     page = queue()
     expect(card(page, question)).to_be_visible()
     context = browser.new_context()
     other = context.new_page()
-    sign_in(other, site, person("Approver", name="cleo"))
+    sign_in(other, site, make_user("Approver", name="cleo"))
     other.goto(f"{site}/approvals/")
     in_view(other, question).get_by_role("button", name="Approve once").click()
     expect(card(other, question)).to_contain_text("cleo approved it once")
@@ -221,13 +221,13 @@ def test_what_another_person_answers_is_seen_here(
 
 
 def test_who_comes_second_is_told_who_won(
-    queue: Callable[..., Page], person: Callable[..., User], ask: Callable[..., Approval]
+    queue: Callable[..., Page], make_user: Callable[..., User], ask: Callable[..., Approval]
 ) -> None:
     question = ask()
     page = queue()
     shown = in_view(page, question)
     shown.locator("summary", has_text="Deny…").click()  # while it is open, the card stays as it is
-    approval_requests.resolve_approval(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=make_user("Approver", name="cleo"), decision="allow-once")
     page.route("**/approvals/live/**", lambda route: route.abort())
     shown.get_by_role("button", name="Deny", exact=True).click()
     expect(card(page, question).get_by_role("alert")).to_contain_text("cleo has already decided this request")
@@ -261,19 +261,19 @@ def test_time_runs_and_warns(queue: Callable[..., Page], ask: Callable[..., Appr
 
 
 def test_two_people_agree(
-    browser: Browser, queue: Callable[..., Page], site: str, person: Callable[..., User], ask: Callable[..., Approval]
+    browser: Browser, queue: Callable[..., Page], site: str, make_user: Callable[..., User], ask: Callable[..., Approval]
 ) -> None:
     question = ask(needed=2)
     page = queue()
     in_view(page, question).get_by_role("button", name="Approve once").click()
     expect(card(page, question)).to_contain_text("1 of 2 approvals")
     assert status_of(question) == "pending"
-    approval_requests.resolve_approval(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=make_user("Approver", name="cleo"), decision="allow-once")
     expect(card(page, question)).to_contain_text("cleo approved it once")
 
 
-def test_an_operator_lets_the_agent_ask(page: Page, site: str, person: Callable[..., User]) -> None:
-    sign_in(page, site, person("Operator", name="olga"))
+def test_an_operator_lets_the_agent_ask(page: Page, site: str, make_user: Callable[..., User]) -> None:
+    sign_in(page, site, make_user("Operator", name="olga"))
     page.goto(f"{site}/approvals/")
     page.get_by_role("button", name="Let “main” request commands").click()
     expect(page.get_by_text("Agent main can now request commands.")).to_be_visible()
@@ -307,14 +307,14 @@ def talk(page: Page, gateway: FakeGateway, site: str) -> Callable[[User], Page]:
 
 
 def wait_for_people(gateway: FakeGateway, question: Approval) -> None:
-    begin(gateway)
+    start_run(gateway)
     told = {"id": str(question.pk), "expiresAt": clock.to_ms(question.expires_at), "needed": 1}
     arguments = {"command": question.plan["line"]}
-    gateway.tell("r1", "tool", phase="waiting", name="exec", toolCallId="c1", args=arguments, approval=told)
+    gateway.send_event("r1", "tool", phase="waiting", name="exec", toolCallId="c1", args=arguments, approval=told)
 
 
 def decide(gateway: FakeGateway, **how: Any) -> None:
-    gateway.tell("r1", "tool", phase="decided", name="exec", toolCallId="c1", approval=how)
+    gateway.send_event("r1", "tool", phase="decided", name="exec", toolCallId="c1", approval=how)
 
 
 def test_an_approver_answers_in_the_conversation(
@@ -330,7 +330,7 @@ def test_an_approver_answers_in_the_conversation(
     expect(tool.locator(".approval")).to_contain_text("ben approved it once")
     assert status_of(question) == "approved"
     decide(gateway, id=str(question.pk), status="approved", decision="allow-once", by="ben", reason="")
-    gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "git status --short"})
+    gateway.send_event("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "git status --short"})
     expect(tool.locator(".status")).to_have_text("running")
     expect(tool.locator(".approval")).to_contain_text("Approved once by ben")
 
@@ -410,10 +410,10 @@ def told_call(gateway: FakeGateway, words: str, approval: dict[str, Any] | None 
 
 @pytest.mark.parametrize("helps", [True, False])
 def test_an_operator_is_led_from_a_refusal_to_letting_the_agent_ask(
-    page: Page, gateway: FakeGateway, site: str, person: Callable[..., User], helps: bool
+    page: Page, gateway: FakeGateway, site: str, make_user: Callable[..., User], helps: bool
 ) -> None:
     told_call(gateway, "exec_denied: no.", verdict={"allowed": False, "layer": "exec"}, isError=True, letAsk=helps)
-    sign_in(page, site, person("Operator", "User", name="olga"))
+    sign_in(page, site, make_user("Operator", "User", name="olga"))
     open_page(page, site)
     expect(page.locator(".tool .verdict")).to_have_text("denied by exec rules")
     link = page.get_by_role("link", name="Let this agent request commands")
@@ -552,7 +552,7 @@ def test_a_background_command_shows_its_end_when_it_comes_and_after_a_reload(
     notice = {**stored_message("notice", "", 1), "notice": "command", "toolCallId": "c1", "command": ended}
     gateway.cursor += 1
     payload = {"sessionKey": KEY, "sessionId": "g1", "cursor": gateway.cursor, "ts": 1, "change": "command", "message": notice}
-    gateway.deliver({"type": "event", "event": "session", "payload": payload})
+    gateway.send({"type": "event", "event": "session", "payload": payload})
     expect(status).to_have_text("exit code 3")
     expect(page.locator(".tool .duration")).to_have_text("1 min 15 s")
     before = gateway.answers["chat.history"]({})["messages"]
@@ -567,9 +567,9 @@ def test_a_background_command_shows_its_end_when_it_comes_and_after_a_reload(
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
 def test_the_pages_are_accessible_and_fit(
-    browser: Browser, site: str, person: Callable[..., User], ask: Callable[..., Approval], size: str
+    browser: Browser, site: str, make_user: Callable[..., User], ask: Callable[..., Approval], size: str
 ) -> None:
-    ben = person("Approver", "Operator", name="ben")
+    ben = make_user("Approver", "Operator", name="ben")
     ask(HOSTILE)
     ask(needed=2, expires_at=clock.now() + dt.timedelta(minutes=1))
     done = ask()
@@ -582,7 +582,7 @@ def test_the_pages_are_accessible_and_fit(
         page.goto(site + address)
         if address == "/approvals/":
             page.locator(".question").first.locator("summary", has_text="Deny…").click()
-        axe.look(page, f"{address} on a {size}", faults)
+        axe.check_accessibility(page, f"{address} on a {size}", faults)
         assert page.evaluate(CUT_OFF) == [], address
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
     context.close()

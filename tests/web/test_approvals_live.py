@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.models import AuditEntry
-from tests.policies import policy_restored
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, send
+from tests.harness.policies import restore_policy
+from tests.harness.stack import Stack
+from tests.web.chat_page import TIMEOUT_MS, send
 from tools_app.models import Approval, Command, ExecRule, Grant
 from tools_app.policy_store import policies
 
@@ -23,14 +23,14 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database", "the_demo
 
 @pytest.fixture(autouse=True)
 def patience() -> Iterator[None]:
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=TIMEOUT_MS)
     yield
     expect.set_options(timeout=None)
 
 
 @pytest.fixture
 def the_demo_agent_has_exec(database: None) -> Iterator[None]:
-    with policy_restored():
+    with restore_policy():
         policies.save_policy(scope="agent", subject="demo", profile="coding")
         yield
 
@@ -51,7 +51,7 @@ def at_desk(browser: Browser, live: Stack) -> Iterator[Callable[[User, str], Pag
 
     def sit(user: User, address: str) -> Page:
         context = browser.new_context()
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         opened.append(context)
         page = context.new_page()
         live.sign_in(page, user)
@@ -64,13 +64,13 @@ def at_desk(browser: Browser, live: Stack) -> Iterator[Callable[[User, str], Pag
 
 
 @pytest.fixture
-def ada(person: Callable[..., User]) -> User:
-    return person(name=f"ada-{uuid.uuid4().hex[:6]}")
+def ada(make_user: Callable[..., User]) -> User:
+    return make_user(name=f"ada-{uuid.uuid4().hex[:6]}")
 
 
 @pytest.fixture
-def ben(person: Callable[..., User]) -> User:
-    return person("Approver", name=f"ben-{uuid.uuid4().hex[:6]}")
+def ben(make_user: Callable[..., User]) -> User:
+    return make_user("Approver", name=f"ben-{uuid.uuid4().hex[:6]}")
 
 
 @pytest.fixture
@@ -89,11 +89,11 @@ def question_of(user: User) -> Approval:
 
 
 def test_a_command_is_refused_then_asked_about_approved_and_run(
-    at_desk: Callable[[User, str], Page], in_chat: Page, ben: User, person: Callable[..., User]
+    at_desk: Callable[[User, str], Page], in_chat: Page, ben: User, make_user: Callable[..., User]
 ) -> None:
     send(in_chat, "run ls -la")
     expect(in_chat.locator(".tool .why")).to_contain_text("an operator can let the agent ask")
-    olga = at_desk(person("Operator", name=f"olga-{uuid.uuid4().hex[:6]}"), "/approvals/?let=demo")
+    olga = at_desk(make_user("Operator", name=f"olga-{uuid.uuid4().hex[:6]}"), "/approvals/?let=demo")
     olga.get_by_role("button", name="Let “demo” request commands").click()
     expect(olga.get_by_text("Agent demo can now request commands.")).to_be_visible()
 
@@ -164,10 +164,10 @@ def test_what_was_approved_for_15_minutes_runs_again_by_the_grant_and_every_page
 
 
 def test_who_may_approve_does_it_in_the_chat_and_the_queue_of_another_hears_of_it(
-    at_desk: Callable[[User, str], Page], ben: User, person: Callable[..., User]
+    at_desk: Callable[[User, str], Page], ben: User, make_user: Callable[..., User]
 ) -> None:
     let_demo_ask()
-    both = person("User", "Approver", name=f"both-{uuid.uuid4().hex[:6]}")
+    both = make_user("User", "Approver", name=f"both-{uuid.uuid4().hex[:6]}")
     queue = at_desk(ben, "/approvals/")
     chat = at_desk(both, f"/#agent:demo:{uuid.uuid4().hex[:8]}")
     expect(chat.locator("#connection")).to_have_text("Connected")

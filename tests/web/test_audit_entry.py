@@ -7,8 +7,8 @@ from playwright.sync_api import Browser, expect
 
 from clawsite.accounts.models import User
 from tests.web import axe
-from tests.web.furnished import SIZES
-from tests.web.screen import sign_in
+from tests.web.chat_page import sign_in
+from tests.web.sample_data import SIZES
 
 IN_SIGHT = """(link) => {
   const [mine, menu] = [link, link.closest(".admin-groups")].map((each) => each.getBoundingClientRect());
@@ -18,9 +18,9 @@ IN_SIGHT = """(link) => {
 
 @pytest.mark.parametrize("size", SIZES)
 def test_an_operator_is_led_to_the_group_that_reads_the_audit_log(
-    browser: Browser, site: str, person: Callable[..., User], size: str
+    browser: Browser, site: str, make_user: Callable[..., User], size: str
 ) -> None:
-    olga = person("Operator", "Approver", name="olga")
+    olga = make_user("Operator", "Approver", name="olga")
     olga.is_staff = True
     olga.save()
     context = browser.new_context(**SIZES[size])
@@ -32,7 +32,7 @@ def test_an_operator_is_led_to_the_group_that_reads_the_audit_log(
     page.get_by_role("link", name="Audit log").click()
     expect(page.get_by_role("heading", name="You don’t have access yet")).to_be_visible()
     faults: list[str] = []
-    axe.look(page, f"the way to the audit log on a {size}", faults)
+    axe.check_accessibility(page, f"the way to the audit log on a {size}", faults)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("link", name="Open my account in the admin").click()
     expect(page.get_by_label("Auditor")).not_to_be_checked()
@@ -40,8 +40,8 @@ def test_an_operator_is_led_to_the_group_that_reads_the_audit_log(
     assert faults == []
 
 
-def test_the_menu_shows_where_one_is_however_long_it_is(browser: Browser, site: str, person: Callable[..., User]) -> None:
-    dora = person("Operator", "Auditor", name="dora")
+def test_the_menu_shows_where_one_is_however_long_it_is(browser: Browser, site: str, make_user: Callable[..., User]) -> None:
+    dora = make_user("Operator", "Auditor", name="dora")
     dora.is_staff = True
     dora.save()
     context = browser.new_context(viewport={"width": 1280, "height": 600})

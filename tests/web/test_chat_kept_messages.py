@@ -4,8 +4,8 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import STORED_ANSWER, answers, open_page, send, sign_in
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import STORED_ANSWER, answers, open_page, send, sign_in
 
 
 def away(params: dict[str, Any]) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def kept(page: Page) -> list[str]:
 def test_a_message_written_without_a_connection_says_so_and_outlives_a_reload(opened: Page, gateway: FakeGateway) -> None:
     hello, note = gateway.answers["connect"], opened.locator(".run .note")
     gateway.answers["connect"] = away
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#connection")).not_to_have_text("Connected")
     send(opened, "Later")
     expect(note).to_have_text("Not sent yet: no connection")
@@ -31,7 +31,7 @@ def test_a_message_written_without_a_connection_says_so_and_outlives_a_reload(op
     assert gateway.calls("chat.send") == []
     gateway.answers["connect"] = hello
     expect(note).to_have_text("Queued")
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert sent == {"sessionKey": KEY, "message": "Later", "idempotencyKey": name.rsplit(".", 1)[-1]}
     assert kept(opened) == []
 
@@ -39,7 +39,7 @@ def test_a_message_written_without_a_connection_says_so_and_outlives_a_reload(op
 def test_a_message_that_arrived_before_the_reload_is_shown_once_and_as_it_ended(opened: Page, gateway: FakeGateway) -> None:
     answered, gateway.answers["chat.send"] = gateway.answers["chat.send"], None
     send(opened, "Hi")
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     expect(opened.locator(".run .note")).to_have_text("Sending…")
     stored = [
         {"role": "user", "messageId": "u1", "runId": sent["idempotencyKey"], "content": "Hi"},
@@ -61,7 +61,7 @@ def test_a_kept_message_that_is_refused_is_given_back_and_forgotten(opened: Page
 
     gateway.answers["chat.send"] = None
     send(opened, "One more")
-    gateway.until_asked("chat.send")
+    gateway.wait_for_calls("chat.send")
     gateway.answers["chat.send"] = full
     opened.reload()
     expect(opened.get_by_role("alert")).to_have_text("Not sent: you have 100 unfinished runs")
@@ -70,12 +70,12 @@ def test_a_kept_message_that_is_refused_is_given_back_and_forgotten(opened: Page
 
 
 def test_another_account_on_the_same_browser_does_not_send_what_was_kept(
-    opened: Page, gateway: FakeGateway, site: str, person: Any
+    opened: Page, gateway: FakeGateway, site: str, make_user: Any
 ) -> None:
     gateway.answers["chat.send"] = None
     send(opened, "Mine alone")
-    gateway.until_asked("chat.send")
-    sign_in(opened, site, person())
+    gateway.wait_for_calls("chat.send")
+    sign_in(opened, site, make_user())
     open_page(opened, site)
     expect(opened.locator("#welcome")).to_be_visible()
     assert len(gateway.calls("chat.send")) == 1
@@ -98,9 +98,9 @@ def keep(page: Page, gateway: FakeGateway, text: str, *, hours: float) -> str:
     """A message that was written without an answer of the server, so long ago, and the page opened anew; -> its key."""
     answered, gateway.answers["chat.send"] = gateway.answers["chat.send"], None
     send(page, text)
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     gateway.answers["chat.send"] = answered
-    gateway.asked.clear()
+    gateway.requests.clear()
     age(page, hours)
     page.reload()
     expect(page.locator("#connection")).to_have_text("Connected")
@@ -110,17 +110,17 @@ def keep(page: Page, gateway: FakeGateway, text: str, *, hours: float) -> str:
 
 def test_a_message_of_the_same_day_is_sent_by_itself(opened: Page, gateway: FakeGateway) -> None:
     key = keep(opened, gateway, "Good morning", hours=23)
-    assert [params["idempotencyKey"] for params in gateway.until_asked("chat.send")] == [key]
+    assert [params["idempotencyKey"] for params in gateway.wait_for_calls("chat.send")] == [key]
 
 
 def test_a_message_of_another_day_is_sent_only_when_its_author_says_so(opened: Page, gateway: FakeGateway) -> None:
     key = keep(opened, gateway, "Good morning", hours=25)
     expect(opened.locator(".kept .state")).to_have_text("Not sent: written offline more than a day ago.")
     expect(opened.locator("#stop")).to_be_hidden()
-    gateway.until_asked("chat.history")
+    gateway.wait_for_calls("chat.history")
     assert gateway.calls("chat.send") == []
     opened.locator(".kept").get_by_role("button", name="Send").click()
-    assert gateway.until_asked("chat.send") == [{"sessionKey": KEY, "message": "Good morning", "idempotencyKey": key}]
+    assert gateway.wait_for_calls("chat.send") == [{"sessionKey": KEY, "message": "Good morning", "idempotencyKey": key}]
     expect(opened.locator(".run .note")).to_have_text("Queued")
     expect(opened.locator(".kept")).to_have_count(0)
     assert kept(opened) == []
@@ -139,7 +139,7 @@ def test_a_message_of_another_day_can_be_discarded(opened: Page, gateway: FakeGa
 def test_a_message_that_grows_old_on_an_open_page_is_not_sent_by_itself(opened: Page, gateway: FakeGateway) -> None:
     opened.clock.install()
     hello, gateway.answers["connect"] = gateway.answers["connect"], away
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#connection")).not_to_have_text("Connected")
     send(opened, "Good morning")
     expect(opened.locator(".run .note")).to_have_text("Not sent yet: no connection")
@@ -153,7 +153,7 @@ def test_a_message_that_grows_old_on_an_open_page_is_not_sent_by_itself(opened: 
 def test_what_was_offered_here_and_sent_in_another_window_is_shown_as_its_run(opened: Page, gateway: FakeGateway) -> None:
     key = keep(opened, gateway, "Good morning", hours=25)
     expect(opened.locator(".kept")).to_be_visible()
-    gateway.tell(key, "lifecycle", phase="accepted", prompt="Good morning")
+    gateway.send_event(key, "lifecycle", phase="accepted", prompt="Good morning")
     expect(opened.locator(".run .note")).to_have_text("Queued")
     expect(opened.locator(".kept")).to_have_count(0)
     expect(opened.locator(".message.user")).to_have_count(1)
@@ -162,9 +162,9 @@ def test_what_was_offered_here_and_sent_in_another_window_is_shown_as_its_run(op
 
 def test_a_typed_stop_is_the_button_and_is_never_kept_for_later(opened: Page, gateway: FakeGateway) -> None:
     send(opened, "/stop")
-    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY}]
+    assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": KEY}]
     gateway.answers["connect"] = away
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#connection")).not_to_have_text("Connected")
     send(opened, " /Stop ")
     expect(opened.get_by_role("alert")).to_have_text("Could not stop: No connection.")

@@ -4,8 +4,8 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import STORED_ANSWER, answers, open_page, start_run
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import STORED_ANSWER, answers, begin, open_page
 
 
 def test_it_says_which_log_it_has_read_and_reads_anew_when_that_is_gone(chat: Page, gateway: FakeGateway, site: str) -> None:
@@ -18,18 +18,18 @@ def test_it_says_which_log_it_has_read_and_reads_anew_when_that_is_gone(chat: Pa
     gateway.answers["sessions.history"] = missed
     gateway.answers["chat.history"] = lambda params: gateway.history([], epoch=epochs[-1])
     opened = open_page(chat, site)
-    begin(gateway)
-    gateway.says("r1", "Hel", 0)
-    gateway.drop()
+    start_run(gateway)
+    gateway.stream_text("r1", "Hel", 0)
+    gateway.disconnect()
     expect(opened.locator("#connection")).to_have_text("Connected")
-    assert [params["epoch"] for params in gateway.until_asked("sessions.history")] == ["e1"]
+    assert [params["epoch"] for params in gateway.wait_for_calls("sessions.history")] == ["e1"]
     expect(answers(opened)).to_have_text("Hel")
     epochs.append("e2")
     gateway.answers["chat.history"] = lambda params: gateway.history([STORED_ANSWER], epoch=epochs[-1])
-    gateway.drop()
+    gateway.disconnect()
     expect(answers(opened)).to_have_text("Hello")
-    gateway.drop()
-    asked = gateway.until_asked("sessions.history", times=3)
+    gateway.disconnect()
+    asked = gateway.wait_for_calls("sessions.history", times=3)
     assert [params["epoch"] for params in asked] == ["e1", "e1", "e2"]
 
 
@@ -39,5 +39,5 @@ def test_a_session_that_is_deleted_and_made_again_elsewhere_is_read_anew(chat: P
     expect(answers(opened)).to_have_text("Hello")
     gateway.answers["chat.history"] = lambda params: gateway.history([])
     payload = {"sessionKey": "agent:main:main", "sessionId": "g1", "reason": "deleted", "ts": 1}
-    gateway.deliver({"type": "event", "event": "sessions.changed", "payload": payload})
+    gateway.send({"type": "event", "event": "sessions.changed", "payload": payload})
     expect(answers(opened)).to_have_count(0)

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
+from tests.web.chat_page import STORED_ANSWER, answers, end_run, open_page, send, start_run
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import STORED_ANSWER, answers, begin, end, open_page, send
 
 
 def test_it_connects_as_web_chat_of_protocol_4(opened: Page, gateway: FakeGateway) -> None:
@@ -23,21 +23,21 @@ def test_a_newcomer_sees_examples_and_one_click_sends_one(opened: Page, gateway:
     expect(opened.locator(".message.user .text")).to_have_text("What can you do?")
     expect(opened.get_by_role("heading", name="You")).to_have_count(1)
     expect(opened.locator("#welcome")).to_be_hidden()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["sessionKey"], sent["message"]) == ("agent:main:main", "What can you do?")
 
 
 def test_an_answer_grows_as_it_arrives_and_stays(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "Good ", 0)
+    start_run(gateway)
+    gateway.stream_text("r1", "Good ", 0)
     expect(answers(opened)).to_have_text("Good ")
-    gateway.says("r1", "morning", 5)
+    gateway.stream_text("r1", "morning", 5)
     expect(answers(opened)).to_have_text("Good morning")
     expect(opened.locator(".streaming")).to_have_count(1)
-    gateway.tell(
+    gateway.send_event(
         "r1", "assistant", messageId="m1", attempt=1, final=True, message={"content": [{"type": "text", "text": "Good morning!"}]}
     )
-    end(gateway)
+    end_run(gateway)
     expect(answers(opened)).to_have_text("Good morning!")
     expect(opened.locator(".streaming")).to_have_count(0)
     expect(opened.locator("#announce")).to_have_text("Agent: Good morning!")
@@ -45,11 +45,11 @@ def test_an_answer_grows_as_it_arrives_and_stays(opened: Page, gateway: FakeGate
 
 def test_what_agents_write_is_text_and_never_markup(opened: Page, gateway: FakeGateway) -> None:
     nasty = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\n  **two**  spaces"
-    begin(gateway, prompt=nasty)
-    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta=nasty, offset=0)
-    gateway.says("r1", nasty, 0)
-    gateway.tell("r1", "tool", phase="start", name=nasty, toolCallId="c1", args={"path": nasty})
-    gateway.tell(
+    start_run(gateway, prompt=nasty)
+    gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta=nasty, offset=0)
+    gateway.stream_text("r1", nasty, 0)
+    gateway.send_event("r1", "tool", phase="start", name=nasty, toolCallId="c1", args={"path": nasty})
+    gateway.send_event(
         "r1",
         "tool",
         phase="result",
@@ -58,7 +58,7 @@ def test_what_agents_write_is_text_and_never_markup(opened: Page, gateway: FakeG
         isError=True,
         result={"content": [{"type": "text", "text": nasty}]},
     )
-    gateway.tell("r1", "lifecycle", phase="error", error=nasty, kind="unknown")
+    gateway.send_event("r1", "lifecycle", phase="error", error=nasty, kind="unknown")
     expect(opened.locator(".note.bad")).to_contain_text("<script>")
     expect(answers(opened).locator("strong")).to_have_text("two")  # rendered, and still nothing of it is markup of ours
     expect(answers(opened)).to_contain_text("<img src=x onerror=")
@@ -67,23 +67,23 @@ def test_what_agents_write_is_text_and_never_markup(opened: Page, gateway: FakeG
 
 
 def test_offsets_count_characters_as_the_server_does(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "🦀🦀", 0)
-    gateway.says("r1", " two crabs", 2)
+    start_run(gateway)
+    gateway.stream_text("r1", "🦀🦀", 0)
+    gateway.stream_text("r1", " two crabs", 2)
     expect(answers(opened)).to_have_text("🦀🦀 two crabs")
 
 
 def test_another_attempt_starts_the_message_anew(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "Half an ans", 0)
-    gateway.tell("r1", "assistant", messageId="m1", attempt=2, reset=True)
-    gateway.says("r1", "A whole answer", 0, attempt=2)
+    start_run(gateway)
+    gateway.stream_text("r1", "Half an ans", 0)
+    gateway.send_event("r1", "assistant", messageId="m1", attempt=2, reset=True)
+    gateway.stream_text("r1", "A whole answer", 0, attempt=2)
     expect(answers(opened)).to_have_text("A whole answer")
 
 
 def test_thinking_is_folded_away(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
+    start_run(gateway)
+    gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
     expect(opened.locator("details.thinking")).to_be_visible()
     expect(opened.get_by_text("Let me see")).to_be_hidden()
     opened.locator("details.thinking summary").click()
@@ -91,18 +91,18 @@ def test_thinking_is_folded_away(opened: Page, gateway: FakeGateway) -> None:
 
 
 def tool(gateway: FakeGateway, call_id: str, *, is_error: bool, meta: dict[str, Any], text: str = "done it") -> None:
-    gateway.tell("r1", "tool", phase="start", name="write", toolCallId=call_id, args={"path": "notes.txt"})
+    gateway.send_event("r1", "tool", phase="start", name="write", toolCallId=call_id, args={"path": "notes.txt"})
     result = {"content": [{"type": "text", "text": text}], "details": {}}
-    gateway.tell("r1", "tool", phase="result", name="write", toolCallId=call_id, isError=is_error, result=result, meta=meta)
+    gateway.send_event("r1", "tool", phase="result", name="write", toolCallId=call_id, isError=is_error, result=result, meta=meta)
 
 
 def test_tool_calls_are_cards_with_arguments_verdict_and_result(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.tell("r1", "tool", phase="start", name="write", toolCallId="c1", args={"path": "notes.txt"})
+    start_run(gateway)
+    gateway.send_event("r1", "tool", phase="start", name="write", toolCallId="c1", args={"path": "notes.txt"})
     card = opened.locator(".tool")
     expect(card).to_contain_text("running")
-    gateway.tell("r1", "tool", phase="update", name="write", toolCallId="c1", partialResult="half")
-    gateway.tell(
+    gateway.send_event("r1", "tool", phase="update", name="write", toolCallId="c1", partialResult="half")
+    gateway.send_event(
         "r1",
         "tool",
         phase="result",
@@ -156,14 +156,14 @@ def test_stored_messages_look_like_live_ones(chat: Page, gateway: FakeGateway, s
 
 def test_opening_the_page_in_mid_answer_shows_what_was_said_and_goes_on(chat: Page, gateway: FakeGateway, site: str) -> None:
     for frame in range(3):
-        gateway.note("r1", "lifecycle", phase="start", startedAt=frame)
+        gateway.record_event("r1", "lifecycle", phase="start", startedAt=frame)
     active = {"runId": "r1", "status": "running", "seq": 3, "messageId": "m1", "text": "So far", "thinking": ""}
     gateway.answers["chat.history"] = lambda params: gateway.history(
         [], activeRun=active, queued=[{"runId": "r2", "text": "And then?"}]
     )
     open_page(chat, site)
     expect(answers(chat)).to_have_text("So far")
-    gateway.says("r1", ", so good", 6)
+    gateway.stream_text("r1", ", so good", 6)
     expect(answers(chat)).to_have_text("So far, so good")
     expect(chat.locator(".run").nth(1)).to_contain_text("And then?")
     expect(chat.locator(".run").nth(1)).to_contain_text("Queued")
@@ -175,8 +175,8 @@ def test_what_the_stored_answer_already_holds_is_not_played_again(chat: Page, ga
     gateway.answers["chat.history"] = lambda params: gateway.history([], activeRun=active)
     open_page(chat, site)
     expect(answers(chat)).to_have_text("So far")
-    gateway.says("r1", "So", 0)
-    gateway.tell("r1", "lifecycle", phase="waiting", reason="a child")
+    gateway.stream_text("r1", "So", 0)
+    gateway.send_event("r1", "lifecycle", phase="waiting", reason="a child")
     expect(chat.locator(".run .note")).to_have_text("Waiting: a child")
     expect(answers(chat)).to_have_text("So far")
 
@@ -186,20 +186,20 @@ def test_words_put_into_the_session_are_shown_once(opened: Page, gateway: FakeGa
     message = {"role": "user", "content": [{"type": "text", "text": "A note"}], "messageId": "i1"}
     put_in = {"sessionKey": KEY, "sessionId": "g1", "cursor": gateway.cursor, "ts": 1, "change": "injected", "message": message}
     for _ in range(2):
-        gateway.deliver({"type": "event", "event": "session", "payload": put_in})
-    begin(gateway)
+        gateway.send({"type": "event", "event": "session", "payload": put_in})
+    start_run(gateway)
     expect(opened.locator(".message.user .text")).to_have_text(["A note", "Hi"])
 
 
 def test_the_stop_button_says_stopping_until_the_run_has_ended(opened: Page, gateway: FakeGateway) -> None:
     stop = opened.locator("#stop")
     expect(stop).to_be_hidden()
-    begin(gateway)
+    start_run(gateway)
     stop.click()
     expect(stop).to_have_text("Stopping…")
     expect(stop).to_be_disabled()
-    assert gateway.until_asked("chat.abort") == [{"sessionKey": "agent:main:main"}]
-    end(gateway, aborted=True)
+    assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": "agent:main:main"}]
+    end_run(gateway, aborted=True)
     expect(stop).to_be_hidden()
     expect(opened.locator(".run .note")).to_have_text("Stopped before the agent answered.")
 
@@ -216,22 +216,22 @@ def test_a_refused_message_is_given_back_with_the_reason(opened: Page, gateway: 
 
 
 def test_a_failed_run_says_why(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.tell("r1", "lifecycle", phase="error", error="the key was refused", kind="auth")
+    start_run(gateway)
+    gateway.send_event("r1", "lifecycle", phase="error", error="the key was refused", kind="auth")
     expect(opened.locator(".note.bad")).to_have_text("Failed: the key was refused")
     expect(opened.locator("#stop")).to_be_hidden()
 
 
 def test_after_a_break_it_fetches_what_it_missed_and_shows_nothing_twice(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "one ", 0)
+    start_run(gateway)
+    gateway.stream_text("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
-    gateway.drop()
-    gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
+    gateway.disconnect()
+    gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
     expect(opened.locator("#connection")).to_have_text("Connected")
     expect(answers(opened)).to_have_text("one two ")
-    gateway.deliver(gateway.log[-1])  # told again, live
-    gateway.says("r1", "three", 8)
+    gateway.send(gateway.log[-1])  # told again, live
+    gateway.stream_text("r1", "three", 8)
     expect(answers(opened)).to_have_text("one two three")
     assert gateway.connections == 2
     assert [params["fromStateVersion"] for params in gateway.calls("sessions.history")] == [3]
@@ -239,46 +239,46 @@ def test_after_a_break_it_fetches_what_it_missed_and_shows_nothing_twice(opened:
 
 
 def test_a_lost_frame_is_noticed_and_fetched(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "one ", 0)
+    start_run(gateway)
+    gateway.stream_text("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
-    gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
+    gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
     gateway.frame_seq += 1  # its frame never arrives
-    gateway.says("r1", "three", 8)
+    gateway.stream_text("r1", "three", 8)
     expect(answers(opened)).to_have_text("one two three")
     assert gateway.connections == 1
 
 
 def test_what_is_lost_while_catching_up_is_fetched_too(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "one ", 0)
+    start_run(gateway)
+    gateway.stream_text("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
 
     def missed(params: dict[str, Any]) -> dict[str, Any]:
         answer = gateway.missed(params)
         if len(gateway.calls("sessions.history")) == 1:
-            gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
-            gateway.says("r1", "three", 8)
+            gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
+            gateway.stream_text("r1", "three", 8)
         return answer
 
     gateway.answers["sessions.history"] = missed
-    gateway.drop()
+    gateway.disconnect()
     expect(answers(opened)).to_have_text("one two three")
 
 
 def test_a_call_without_a_result_is_not_shown_as_running_for_ever(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.tell("r1", "tool", phase="start", name="write", toolCallId="c1", args={})
-    end(gateway, aborted=True)
+    start_run(gateway)
+    gateway.send_event("r1", "tool", phase="start", name="write", toolCallId="c1", args={})
+    end_run(gateway, aborted=True)
     expect(opened.locator(".tool .status")).to_have_text("interrupted")
 
 
 def test_when_the_server_no_longer_knows_what_was_missed_the_page_loads_anew(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "Hel", 0)
+    start_run(gateway)
+    gateway.stream_text("r1", "Hel", 0)
     gateway.answers["sessions.history"] = lambda params: {"resync_required": True, "reason": "no longer stored"}
     gateway.answers["chat.history"] = lambda params: gateway.history([STORED_ANSWER])
-    gateway.drop()
+    gateway.disconnect()
     expect(answers(opened)).to_have_text("Hello")
     expect(opened.locator("#stop")).to_be_hidden()
 
@@ -289,20 +289,20 @@ def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_key(opened
     send(opened, "Hi")
     expect(opened.locator(".message.user")).to_have_count(1)
     gateway.answers["chat.send"] = answered
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#connection")).to_have_text("Connected")
     expect(opened.locator(".message.user")).to_have_count(1)
-    first, second = gateway.until_asked("chat.send", times=2)
+    first, second = gateway.wait_for_calls("chat.send", times=2)
     assert first == second
 
 
 def test_nothing_stays_of_an_answer_whose_worker_died(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
-    gateway.says("r1", "Half", 0)
+    start_run(gateway)
+    gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
+    gateway.stream_text("r1", "Half", 0)
     expect(answers(opened)).to_have_text("Half")
-    gateway.tell("r1", "assistant", messageId="m1", attempt=2, reset=True)
-    gateway.says("r1", "Whole", 0, message="m2")
+    gateway.send_event("r1", "assistant", messageId="m1", attempt=2, reset=True)
+    gateway.stream_text("r1", "Whole", 0, message="m2")
     expect(answers(opened)).to_have_text(["Whole"])
     expect(opened.locator(".message.assistant")).to_have_count(1)
 
@@ -319,7 +319,7 @@ def test_who_may_not_chat_yet_is_told_whom_to_ask_and_can_go_on_once_allowed(
     history = gateway.answers["chat.history"]
     gateway.scopes, gateway.answers["chat.history"] = [], no_scope
     open_page(chat, site)
-    gateway.until_asked("chat.history")
+    gateway.wait_for_calls("chat.history")
     expect(chat.get_by_role("alert")).to_have_text(
         f"Your account “{user.username}” doesn’t have chat access yet. An operator can change that: "
         f"under Admin, Users, “{user.username}”, select the User group and save. This page then continues automatically."
@@ -327,7 +327,7 @@ def test_who_may_not_chat_yet_is_told_whom_to_ask_and_can_go_on_once_allowed(
     expect(chat.get_by_label("Message", exact=True)).to_be_disabled()
     gateway.scopes, gateway.answers["chat.history"] = ["operator.read", "operator.write"], history
     if told:
-        gateway.drop(4001)
+        gateway.disconnect(4001)
     expect(chat.get_by_label("Message", exact=True)).to_be_enabled(timeout=15_000)
     expect(chat.locator("#welcome")).to_be_visible()
     expect(chat.locator("#problem")).to_be_hidden()
@@ -346,7 +346,7 @@ def test_a_broken_line_is_said_in_words_with_the_time_of_the_next_try(opened: Pa
     gateway.answers["connect"] = lambda params: (_ for _ in ()).throw(
         Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000)
     )
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#connection")).to_have_text(re.compile(r"Reconnecting in [3-6]\d s"))
 
 
@@ -364,7 +364,7 @@ def test_somebody_who_was_signed_out_is_told_and_not_retried_for_ever(opened: Pa
         raise Refused("INVALID_REQUEST", "unauthorized: sign in", details={"code": "AUTH_REQUIRED"})
 
     gateway.answers["connect"] = refuse
-    gateway.drop(4001)
+    gateway.disconnect(4001)
     expect(opened.locator("#connection")).to_have_text("Signed out")
     expect(opened.get_by_role("alert")).to_contain_text("Reload the page")
 
@@ -374,42 +374,42 @@ def test_a_refusal_for_another_reason_is_told_as_the_server_says_it(opened: Page
         raise Refused("INVALID_REQUEST", "origin not allowed", details={"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED"})
 
     gateway.answers["connect"] = refuse
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.get_by_role("alert")).to_have_text("The server rejected the connection: origin not allowed")
 
 
 def test_after_a_reset_the_conversation_starts_empty(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "old words", 0)
+    start_run(gateway)
+    gateway.stream_text("r1", "old words", 0)
     expect(answers(opened)).to_have_text("old words")
     gateway.cursor += 1
     gateway.answers["chat.history"] = lambda params: gateway.history([], sessionId="g2")
     reset = {"sessionKey": KEY, "sessionId": "g2", "cursor": gateway.cursor, "ts": 1, "change": "reset"}
-    gateway.deliver({"type": "event", "event": "session", "payload": reset})
+    gateway.send({"type": "event", "event": "session", "payload": reset})
     expect(answers(opened)).to_have_count(0)
     expect(opened.locator("#welcome")).to_be_visible()
 
 
 def test_events_of_somebody_elses_session_of_the_same_key_stay_out(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "mine", 0)
-    theirs = gateway.note("r9", "assistant", messageId="m9", attempt=1, delta="theirs", offset=0)
+    start_run(gateway)
+    gateway.stream_text("r1", "mine", 0)
+    theirs = gateway.record_event("r9", "assistant", messageId="m9", attempt=1, delta="theirs", offset=0)
     gateway.cursor -= 1
-    gateway.deliver({**theirs, "payload": {**theirs["payload"], "sessionId": "another"}})
-    gateway.says("r1", " alone", 4)
+    gateway.send({**theirs, "payload": {**theirs["payload"], "sessionId": "another"}})
+    gateway.stream_text("r1", " alone", 4)
     expect(answers(opened)).to_have_text(["mine alone"])
 
 
 def test_a_command_that_starts_no_run_leaves_nothing_behind(opened: Page, gateway: FakeGateway) -> None:
     gateway.answers["chat.send"] = lambda params: {"ok": True}
     send(opened, "/done-at-once")
-    gateway.until_asked("chat.send")
+    gateway.wait_for_calls("chat.send")
     expect(opened.locator(".message.user")).to_have_count(0)
     expect(opened.locator("#stop")).to_be_hidden()
 
 
 def test_a_page_too_old_for_the_server_asks_to_be_loaded_again(opened: Page, gateway: FakeGateway) -> None:
-    gateway.drop(1002)
+    gateway.disconnect(1002)
     expect(opened.get_by_role("alert")).to_contain_text("Reload the page")
 
 
@@ -429,7 +429,7 @@ def test_each_conversation_has_an_address_of_its_own(chat: Page, gateway: FakeGa
     expect(chat.get_by_role("link", name="The trip")).to_have_attribute("aria-current", "page")
     send(chat, "Where to?")
     expect(chat.locator(".message.user")).to_have_count(1)
-    assert gateway.until_asked("chat.send")[-1]["sessionKey"] == "agent:main:trip"
+    assert gateway.wait_for_calls("chat.send")[-1]["sessionKey"] == "agent:main:trip"
     chat.get_by_role("button", name="New chat").click()
     expect(chat.locator("#title")).to_have_text("New chat")
     expect(chat.locator(".message")).to_have_count(0)
@@ -438,12 +438,12 @@ def test_each_conversation_has_an_address_of_its_own(chat: Page, gateway: FakeGa
 
 
 def test_events_of_another_session_stay_out_of_this_one(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    other = gateway.note("r9", "assistant", messageId="m9", attempt=1, delta="secret", offset=0)
+    start_run(gateway)
+    other = gateway.record_event("r9", "assistant", messageId="m9", attempt=1, delta="secret", offset=0)
     gateway.cursor -= 1
     gateway.log.pop()
-    gateway.deliver({**other, "payload": {**other["payload"], "sessionKey": "agent:main:other"}})
-    gateway.says("r1", "mine", 0)
+    gateway.send({**other, "payload": {**other["payload"], "sessionKey": "agent:main:other"}})
+    gateway.stream_text("r1", "mine", 0)
     expect(answers(opened)).to_have_text(["mine"])
 
 

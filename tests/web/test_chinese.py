@@ -20,10 +20,10 @@ from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
 from sessions_app.runs import lifecycle
-from tests.approvals import WHY, answered, asked
+from tests.harness.approvals import EXPLANATION, create_approval, create_decided_approval
+from tests.harness.recorded_run import create_recorded_run, recorded_events, wire_events
+from tests.web.chat_page import NOW, sign_in, stored_message, stored_turn
 from tests.web.fake_gateway import FakeGateway, Refused
-from tests.web.recordings import record, story, wire_events
-from tests.web.screen import NOW, sign_in, stored_message, turn
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -78,8 +78,8 @@ def reader(user: User) -> User:
 
 
 @pytest.fixture
-def operator(person: Callable[..., User]) -> Iterator[User]:
-    operator = person("User", "Operator", "Auditor", name="olga")
+def operator(make_user: Callable[..., User]) -> Iterator[User]:
+    operator = make_user("User", "Operator", "Auditor", name="olga")
     operator.is_staff = operator.is_superuser = True
     operator.language = "zh-hans"
     operator.save()
@@ -128,7 +128,7 @@ def conversation() -> list[dict[str, Any]]:
     }
     notice = {"role": "notice", "notice": "failed", "runId": "r2", "errorKind": "rate_limit", "text": "", "messageId": "n1"}
     return [
-        *turn(1, "你好", "您好", durationMs=75_000),
+        *stored_turn(1, "你好", "您好", durationMs=75_000),
         stored_message("user", "写文件", 2),
         stored_message("assistant", "好", 2, content=[{"type": "thinking", "thinking": "想一想"}, tool]),
         stored_message("toolResult", "不允许", 2, **result),
@@ -183,9 +183,9 @@ def test_errors_in_the_chat_are_told_in_chinese_first(page: Page, site: str, gat
         expect(page.get_by_role("alert")).to_have_text(told)
 
 
-def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: User, session_of: Callable[..., Session]) -> None:
-    run = record(reader, session_of(reader, "agent:main:talk"))
-    gateway.answers["runs.events"] = lambda params: {"events": wire_events(story()), "more": False}
+def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: User, make_session: Callable[..., Session]) -> None:
+    run = create_recorded_run(reader, make_session(reader, "agent:main:talk"))
+    gateway.answers["runs.events"] = lambda params: {"events": wire_events(recorded_events()), "more": False}
     sign_in(page, site, reader)
     page.goto(f"{site}/runs/{run.pk}/")
     expect(page.locator("#recorder")).to_be_visible()
@@ -200,17 +200,17 @@ def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: 
     assert english(page, data=("Compare the two notes",)) == []
 
 
-def test_questions_stops_and_policies(page: Page, site: str, operator: User, session_of: Callable[..., Session]) -> None:
-    session = session_of(operator, "agent:main:talk")
-    question = asked(operator, session)
-    answered(operator, operator, session, record(operator, session), 0)
+def test_questions_stops_and_policies(page: Page, site: str, operator: User, make_session: Callable[..., Session]) -> None:
+    session = make_session(operator, "agent:main:talk")
+    question = create_approval(operator, session)
+    create_decided_approval(operator, operator, session, create_recorded_run(operator, session), 0)
     Freeze.objects.create(scope="agent", subject="demo", reason="写得太多", by=operator, by_name="olga", at=clock.now())
     sign_in(page, site, operator)
     names = ("approvals", "approvals-history", "grants", "try-command", "stops", "policies", "policy-history", "policy-tests")
     for address in (*map(reverse, names), reverse("approval", args=[question.pk])):
         page.goto(site + address)
         is_chinese(page)
-        assert english(page, data=(WHY, "the secret prompt", "git restore", "git status && ls -la | head")) == [], address
+        assert english(page, data=(EXPLANATION, "the secret prompt", "git restore", "git status && ls -la | head")) == [], address
     page.goto(site + reverse("try-command"))
     page.get_by_label("命令行").fill("ls")
     expect(page.locator("#verdict .reasons")).to_contain_text("此处已禁止运行命令。")
@@ -238,11 +238,14 @@ def test_devices_programs_and_webhooks(page: Page, site: str, operator: User) ->
 
 
 @pytest.fixture
-def work(operator: User, session_of: Callable[..., Session]) -> list[Run]:
+def work(operator: User, make_session: Callable[..., Session]) -> list[Run]:
     """A run that is done, one that failed, one that waits, and somebody to do it."""
     Worker.objects.create(id="w1", pid=1, started_at=clock.now(), heartbeat_at=sql.db_now(), version="1.0")
-    lifecycle.accept_run(user=operator, session=session_of(operator), run_id="queued", prompt="等一等")
-    return [record(operator, session_of(operator), "done"), record(operator, session_of(operator), "failed", status="error")]
+    lifecycle.accept_run(user=operator, session=make_session(operator), run_id="queued", prompt="等一等")
+    return [
+        create_recorded_run(operator, make_session(operator), "done"),
+        create_recorded_run(operator, make_session(operator), "failed", status="error"),
+    ]
 
 
 def test_the_dashboard(page: Page, site: str, operator: User, work: list[Run]) -> None:

@@ -8,9 +8,20 @@ from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Run
-from tests.stack import Stack
+from tests.harness.stack import Stack
+from tests.web.chat_page import (
+    NOW,
+    TIMEOUT_MS,
+    OpenChat,
+    answers,
+    end_run,
+    finish_message,
+    send,
+    start_run,
+    stored_turn,
+    user_messages,
+)
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import NOW, PATIENCE, OpenChat, answers, begin, end, final, questions, send, turn
 
 SUMMARY = "They **agreed** on:\n\n- a ship\n- <img src=x onerror=alert(1)>"
 
@@ -27,8 +38,8 @@ def notice(**more: Any) -> dict[str, Any]:
 
 
 def test_a_summary_is_a_line_that_opens_and_the_messages_before_it_stay(stored: Callable[..., Page]) -> None:
-    page = stored([*turn(1, "First", "One"), notice(), *turn(2, "Second", "Two")])
-    assert questions(page) == ["First", "Second"]
+    page = stored([*stored_turn(1, "First", "One"), notice(), *stored_turn(2, "Second", "Two")])
+    assert user_messages(page) == ["First", "Second"]
     expect(divider(page).locator("summary")).to_have_text("1,234 earlier messages summarized here")
     expect(divider(page).locator(".more")).to_be_hidden()
     divider(page).locator("summary").focus()
@@ -38,22 +49,22 @@ def test_a_summary_is_a_line_that_opens_and_the_messages_before_it_stay(stored: 
 
 
 def test_a_summary_without_its_html_is_rendered_here_and_stays_data(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    page = stored([*turn(1, "First", "One"), notice(content=[{"type": "text", "text": SUMMARY}], text=SUMMARY)])
+    page = stored([*stored_turn(1, "First", "One"), notice(content=[{"type": "text", "text": SUMMARY}], text=SUMMARY)])
     divider(page).locator("summary").click()
     expect(divider(page).locator(".more")).to_contain_text("<img src=x onerror=alert(1)>")
     expect(divider(page).locator(".more img")).to_have_count(0)
 
 
 def test_while_it_happens_the_run_says_so_and_then_goes_on(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.tell("r1", "compaction", phase="start", reason="overflow-retry", tokensBefore=9000, summarised=12)
+    start_run(gateway)
+    gateway.send_event("r1", "compaction", phase="start", reason="overflow-retry", tokensBefore=9000, summarised=12)
     expect(opened.locator(".ending .note")).to_have_text("Summarizing earlier messages…")
     told = {"messageId": "s1", "text": "A short one.", "summarised": 12, "tokensBefore": 9000, "tokensAfter": 900}
-    gateway.tell("r1", "compaction", phase="end", willRetry=True, completed=True, reason="overflow-retry", **told)
+    gateway.send_event("r1", "compaction", phase="end", willRetry=True, completed=True, reason="overflow-retry", **told)
     expect(divider(opened)).to_contain_text("12 earlier messages summarized here")
     expect(opened.locator(".ending .note")).not_to_have_text(re.compile("Summarising"))
-    final(gateway, "Here I am")
-    end(gateway)
+    finish_message(gateway, "Here I am")
+    end_run(gateway)
     expect(answers(opened)).to_have_text(["Here I am"])
     # The line stands where it happened: behind the question, before its answer.
     order = opened.locator(".run > *").evaluate_all("all => all.map((each) => each.className.split(' ')[0] || each.localName)")
@@ -61,15 +72,15 @@ def test_while_it_happens_the_run_says_so_and_then_goes_on(opened: Page, gateway
 
 
 def test_a_run_that_only_summarises_shows_no_message_and_offers_no_answer_again(opened: Page, gateway: FakeGateway) -> None:
-    gateway.tell("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
+    gateway.send_event("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
     expect(opened.locator(".ending .note")).to_have_text("Earlier messages will be summarized next")
-    gateway.tell("c1", "lifecycle", phase="start", startedAt=1)
-    gateway.tell("c1", "compaction", phase="start", reason="manual", tokensBefore=9, summarised=2)
+    gateway.send_event("c1", "lifecycle", phase="start", startedAt=1)
+    gateway.send_event("c1", "compaction", phase="start", reason="manual", tokensBefore=9, summarised=2)
     expect(opened.locator(".ending .note")).to_have_text("Summarizing earlier messages…")
-    gateway.tell("c1", "lifecycle", phase="error", error="the model is away", kind="unavailable")
+    gateway.send_event("c1", "lifecycle", phase="error", error="the model is away", kind="unavailable")
     expect(opened.locator(".ending .note")).to_contain_text("the model is away")
     expect(opened.locator(".ending [data-act=retry]")).to_be_hidden()
-    assert questions(opened) == []
+    assert user_messages(opened) == []
 
 
 def test_what_waits_and_what_is_under_way_is_shown_after_a_reload_too(stored: Callable[..., Page]) -> None:
@@ -84,18 +95,18 @@ def test_what_waits_and_what_is_under_way_is_shown_after_a_reload_too(stored: Ca
         "thinking": "",
     }
     queued = [{"runId": "c2", "text": "/compact", "acceptedAt": NOW, "sender": "somebody", "operation": "compact"}]
-    page = stored(turn(1, "First", "One"), activeRun={**active, "operation": "compact"}, queued=queued)
+    page = stored(stored_turn(1, "First", "One"), activeRun={**active, "operation": "compact"}, queued=queued)
     expect(page.locator(".ending:visible .note")).to_have_text(
         ["Summarizing earlier messages…", "Earlier messages will be summarized next"]
     )
-    assert questions(page) == ["First"]
+    assert user_messages(page) == ["First"]
 
 
 def test_there_was_nothing_to_summarise(opened: Page, gateway: FakeGateway) -> None:
-    gateway.tell("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
-    gateway.tell("c1", "lifecycle", phase="start", startedAt=1)
-    gateway.tell("c1", "compaction", phase="end", willRetry=False, completed=False, reason="nothing_to_compact")
-    end(gateway, "c1")
+    gateway.send_event("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
+    gateway.send_event("c1", "lifecycle", phase="start", startedAt=1)
+    gateway.send_event("c1", "compaction", phase="end", willRetry=False, completed=False, reason="nothing_to_compact")
+    end_run(gateway, "c1")
     expect(opened.locator(".notice")).to_have_text("Nothing to summarize")
 
 
@@ -104,17 +115,17 @@ def test_the_command_summarises_with_the_demo_model(open_chat: OpenChat, live: S
     asked = ["What can you do?", "Write notes.txt saying hello", "Read notes.txt", "status"]
     for number, words in enumerate(asked, 1):
         send(page, words)
-        expect(page.locator(".ending[data-state=ended]")).to_have_count(number, timeout=PATIENCE)
+        expect(page.locator(".ending[data-state=ended]")).to_have_count(number, timeout=TIMEOUT_MS)
     send(page, "/compact")
-    expect(divider(page)).to_be_visible(timeout=PATIENCE)
+    expect(divider(page)).to_be_visible(timeout=TIMEOUT_MS)
     divider(page).locator("summary").click()
     expect(divider(page).locator(".more")).to_contain_text("Write notes.txt saying hello")
-    assert questions(page) == asked
+    assert user_messages(page) == asked
     send(page, "status")
-    expect(page.locator(".ending[data-state=ended]")).to_have_count(6, timeout=PATIENCE)
+    expect(page.locator(".ending[data-state=ended]")).to_have_count(6, timeout=TIMEOUT_MS)
     page.reload()
-    expect(divider(page)).to_have_count(1, timeout=PATIENCE)
-    assert questions(page) == [*asked, "status"]
+    expect(divider(page)).to_have_count(1, timeout=TIMEOUT_MS)
+    assert user_messages(page) == [*asked, "status"]
     run = Run.objects.get(owner=user, reason="compacted")
     page.goto(f"{live.url}/runs/{run.pk}/")
-    expect(page.locator("#story")).to_contain_text("Summarized earlier messages (", timeout=PATIENCE)
+    expect(page.locator("#story")).to_contain_text("Summarized earlier messages (", timeout=TIMEOUT_MS)

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
+from tests.web.chat_page import end_run, open_page, send, sign_in, start_run
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import begin, end, open_page, send, sign_in
 
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 COMMANDS = [
@@ -75,7 +75,7 @@ def test_a_phones_enter_starts_a_new_line_and_its_button_sends(browser: Browser,
     field(page).press_sequentially("two")
     expect(field(page)).to_have_value("one\ntwo")
     page.get_by_role("button", name="Send", exact=True).tap()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert sent["message"] == "one\ntwo"
     for control in ("#send", "#attach"):
         box = page.locator(control).bounding_box()
@@ -105,21 +105,21 @@ def test_a_slash_from_anywhere_goes_to_the_composer(opened: Page) -> None:
 
 
 def test_escape_stops_the_run_and_the_button_says_so_until_it_has(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     expect(opened.locator("#stop")).to_have_text("Stop")
     field(opened).press("Escape")
-    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY}]
+    assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": KEY}]
     expect(opened.locator("#stop")).to_have_text("Stopping…")
     expect(opened.locator("#stop")).to_be_disabled()
     field(opened).press("Escape")
-    end(gateway, aborted=True)
+    end_run(gateway, aborted=True)
     expect(opened.locator("#stop")).to_be_hidden()
     assert len(gateway.calls("chat.abort")) == 1
 
 
 def test_arrow_up_in_an_empty_composer_changes_ones_last_message(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway, prompt="Tea, please")
-    end(gateway)
+    start_run(gateway, prompt="Tea, please")
+    end_run(gateway)
     field(opened).press_sequentially("x")
     field(opened).press("ArrowUp")
     expect(opened.locator(".editor")).to_have_count(0)
@@ -159,7 +159,7 @@ def test_a_command_with_choices_is_completed_in_two_steps_and_done(opened: Page,
     expect(options(opened)).to_have_text([re.compile("off"), re.compile("low"), re.compile("high")])
     field(opened).press_sequentially("h")
     field(opened).press("Enter")
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert sent["message"] == "/think high"
     expect(opened.locator("#toast .text")).to_have_text("Thinks a lot from now on.")
     expect(field(opened)).to_have_value("")
@@ -185,7 +185,7 @@ def test_a_command_is_done_now_or_given_back(opened: Page, gateway: FakeGateway)
     field(opened).press_sequentially("/")
     expect(options(opened)).to_have_count(5)
     gateway.answers["connect"] = None
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#connection")).not_to_have_text("Connected")
     send(opened, "/new Plans")
     expect(opened.get_by_role("alert")).to_have_text("Not sent: No connection.")
@@ -197,7 +197,7 @@ def test_a_wish_for_one_message_is_a_message(opened: Page, gateway: FakeGateway)
     field(opened).press_sequentially("/think high")
     field(opened).press_sequentially(" and tell me why")
     field(opened).press("Enter")
-    gateway.until_asked("chat.send")
+    gateway.wait_for_calls("chat.send")
     expect(opened.locator(".message.user .text")).to_have_text("/think high and tell me why")
 
 
@@ -214,7 +214,7 @@ def test_an_at_sign_offers_the_models_and_those_without_a_key_cannot_be_chosen(o
     field(opened).press_sequentially("hello @demo")
     expect(opened.locator("#suggestions")).to_be_hidden()
     field(opened).press("Enter")
-    assert gateway.until_asked("chat.send")[0]["message"] == "@anthropic/claude-5 hello @demo"
+    assert gateway.wait_for_calls("chat.send")[0]["message"] == "@anthropic/claude-5 hello @demo"
 
 
 def test_slashes_within_a_message_are_words(opened: Page, gateway: FakeGateway) -> None:
@@ -226,7 +226,7 @@ def test_slashes_within_a_message_are_words(opened: Page, gateway: FakeGateway) 
 # Drafts and limits
 
 
-def test_a_draft_belongs_to_its_conversation_and_outlives_a_reload(opened: Page, site: str, person: Any) -> None:
+def test_a_draft_belongs_to_its_conversation_and_outlives_a_reload(opened: Page, site: str, make_user: Any) -> None:
     field(opened).fill("half a thought")
     opened.evaluate("location.hash = 'agent:main:other'")
     expect(field(opened)).to_have_value("")
@@ -235,14 +235,14 @@ def test_a_draft_belongs_to_its_conversation_and_outlives_a_reload(opened: Page,
     expect(field(opened)).to_have_value("another one")
     opened.evaluate("location.hash = ''")
     expect(field(opened)).to_have_value("half a thought")
-    sign_in(opened, site, person())
+    sign_in(opened, site, make_user())
     open_page(opened, site)
     expect(field(opened)).to_have_value("")
 
 
 def test_what_was_sent_is_no_draft_any_more(opened: Page, gateway: FakeGateway) -> None:
     send(opened, "Hi")
-    gateway.until_asked("chat.send")
+    gateway.wait_for_calls("chat.send")
     opened.reload()
     expect(field(opened)).to_have_value("")
     drafts = "Object.keys(localStorage).filter((name) => name.startsWith('clawsite.draft.'))"
@@ -255,11 +255,11 @@ def test_what_was_refused_goes_back_to_the_conversation_it_was_meant_for(opened:
 
     gateway.answers["chat.send"] = None
     send(opened, "One more")
-    gateway.until_asked("chat.send")
+    gateway.wait_for_calls("chat.send")
     opened.evaluate("location.hash = 'agent:main:other'")
     field(opened).fill("elsewhere")
     gateway.answers["chat.send"] = full
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.get_by_role("alert")).to_have_text("Not sent: you have 100 unfinished runs")
     expect(field(opened)).to_have_value("elsewhere")
     opened.evaluate("location.hash = ''")

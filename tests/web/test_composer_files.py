@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import FilePayload, Page, Route, expect
 
+from tests.web.chat_page import start_run
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import begin
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
@@ -87,7 +87,7 @@ def test_files_are_uploaded_at_once_and_sent_with_the_message(opened: Page, gate
     expect(rows.nth(1).locator("canvas")).to_be_visible()
     field(opened).fill("Look at these")
     field(opened).press("Enter")
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert sent["message"] == "Look at these"
     assert sorted(each["id"] for each in sent["attachments"]) == ["a1", "a2"]
     expect(opened.locator("#attachments")).to_be_hidden()
@@ -97,7 +97,7 @@ def test_files_are_uploaded_at_once_and_sent_with_the_message(opened: Page, gate
 def test_a_file_alone_is_a_message(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
     choose(opened, a_file("notes.txt"))
     opened.get_by_role("button", name="Send", exact=True).click()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["attachments"]) == ("", [{"id": "a1"}])
 
 
@@ -134,7 +134,7 @@ def test_while_a_file_is_on_its_way_nothing_is_sent_and_it_can_be_cancelled(
     expect(opened.locator("#attachments")).to_be_hidden()
     expect(field(opened)).to_be_focused()
     field(opened).press("Enter")
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert "attachments" not in sent
 
 
@@ -191,15 +191,15 @@ def test_files_wait_in_their_conversation(opened: Page, uploads: Uploads) -> Non
 
 
 def test_a_message_taken_back_brings_its_files(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
-    begin(gateway)
+    start_run(gateway)
     choose(opened, FilePayload(name="dot.png", mimeType="image/png", buffer=PNG))
     field(opened).fill("Look")
     expect(opened.locator('.upload[data-state="done"]')).to_have_count(1)
     field(opened).press("Enter")
-    (sent,) = gateway.until_asked("chat.send")
-    gateway.tell(sent["idempotencyKey"], "lifecycle", phase="accepted", prompt="Look")
+    (sent,) = gateway.wait_for_calls("chat.send")
+    gateway.send_event(sent["idempotencyKey"], "lifecycle", phase="accepted", prompt="Look")
     expect(opened.locator("#queue .text")).to_have_text("Look (with a file)")
     opened.get_by_role("button", name="Recall and edit").click()
-    gateway.tell(sent["idempotencyKey"], "lifecycle", phase="end", aborted=True)
+    gateway.send_event(sent["idempotencyKey"], "lifecycle", phase="end", aborted=True)
     expect(field(opened)).to_have_value("Look")
     expect(opened.locator(".upload img")).to_be_visible()

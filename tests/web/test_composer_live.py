@@ -5,8 +5,18 @@ import re
 import pytest
 from playwright.sync_api import FilePayload, expect
 
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, field, is_phone, on_desk_and_phone, on_phone, questions, send
+from tests.harness.stack import Stack
+from tests.web.chat_page import (
+    TIMEOUT_MS,
+    OpenChat,
+    answers,
+    is_phone,
+    message_field,
+    on_desk_and_phone,
+    on_phone,
+    send,
+    user_messages,
+)
 from tests.web.test_composer_files import transfer
 
 HANGS = '[[text="one two three four five six seven" hang_after=5]]'
@@ -16,13 +26,13 @@ HANGS = '[[text="one two three four five six seven" hang_after=5]]'
 def test_a_file_is_uploaded_sent_shown_and_there_after_a_reload(open_chat: OpenChat) -> None:
     page = open_chat()
     page.locator("#files").set_input_files([FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"remember the milk")])
-    expect(page.locator('.upload[data-state="done"]')).to_have_count(1, timeout=PATIENCE)
+    expect(page.locator('.upload[data-state="done"]')).to_have_count(1, timeout=TIMEOUT_MS)
     send(page, "What can you do?")
     link = page.locator(".message.user .attached.file")
-    expect(link).to_contain_text("notes.txt", timeout=PATIENCE)
-    expect(page.locator(".message.assistant .answer")).not_to_be_empty(timeout=PATIENCE)
+    expect(link).to_contain_text("notes.txt", timeout=TIMEOUT_MS)
+    expect(page.locator(".message.assistant .answer")).not_to_be_empty(timeout=TIMEOUT_MS)
     page.reload()
-    expect(link).to_contain_text("notes.txt", timeout=PATIENCE)
+    expect(link).to_contain_text("notes.txt", timeout=TIMEOUT_MS)
     with page.expect_download() as download:
         link.evaluate("link => { link.removeAttribute('target'); link.click(); }")
     assert download.value.path().read_bytes() == b"remember the milk"
@@ -32,70 +42,70 @@ def test_a_picture_is_pasted_another_dropped_and_both_arrive(open_chat: OpenChat
     page = open_chat()
     transfer(page, "#message", "paste", "pasted.png")
     transfer(page, "#main", "drop", "dropped.png")
-    expect(page.locator('.upload[data-state="done"]')).to_have_count(2, timeout=PATIENCE)
+    expect(page.locator('.upload[data-state="done"]')).to_have_count(2, timeout=TIMEOUT_MS)
     send(page, "What can you do?")
     pictures = page.locator(".message.user .attached img")
-    expect(pictures).to_have_count(2, timeout=PATIENCE)
-    expect(answers(page)).not_to_be_empty(timeout=PATIENCE)
+    expect(pictures).to_have_count(2, timeout=TIMEOUT_MS)
+    expect(answers(page)).not_to_be_empty(timeout=TIMEOUT_MS)
     page.reload()
-    expect(pictures).to_have_count(2, timeout=PATIENCE)
+    expect(pictures).to_have_count(2, timeout=TIMEOUT_MS)
     page.wait_for_function("() => [...document.querySelectorAll('.attached img')].every((each) => each.naturalWidth === 1)")
 
 
 def test_a_picture_that_is_none_is_refused_in_words(open_chat: OpenChat) -> None:
     page = open_chat()
     page.locator("#files").set_input_files([FilePayload(name="dot.png", mimeType="image/png", buffer=b"no picture")])
-    expect(page.locator('.upload[data-state="failed"] .state')).to_contain_text("is not a valid PNG image", timeout=PATIENCE)
+    expect(page.locator('.upload[data-state="failed"] .state')).to_contain_text("is not a valid PNG image", timeout=TIMEOUT_MS)
 
 
 def test_commands_are_offered_with_their_choices_and_carried_out(open_chat: OpenChat) -> None:
     page = open_chat()
-    field(page).press_sequentially("/thin")
-    expect(page.locator("#suggestion-list")).to_contain_text("/think", timeout=PATIENCE)
-    field(page).press("Tab")
+    message_field(page).press_sequentially("/thin")
+    expect(page.locator("#suggestion-list")).to_contain_text("/think", timeout=TIMEOUT_MS)
+    message_field(page).press("Tab")
     expect(page.locator("#suggestion-list")).to_contain_text("high")
-    field(page).press_sequentially("hig")
-    field(page).press("Enter")
-    expect(page.locator("#toast .text")).to_contain_text("high", timeout=PATIENCE)
+    message_field(page).press_sequentially("hig")
+    message_field(page).press("Enter")
+    expect(page.locator("#toast .text")).to_contain_text("high", timeout=TIMEOUT_MS)
     send(page, "/status")
-    expect(page.locator("#command-answer li").filter(has_text="Thinking")).to_contain_text("high", timeout=PATIENCE)
+    expect(page.locator("#command-answer li").filter(has_text="Thinking")).to_contain_text("high", timeout=TIMEOUT_MS)
     expect(page.locator(".message.user")).to_have_count(0)
     before = page.url
     send(page, "/new Plans")
-    expect(page.locator("#title")).to_have_text("Plans", timeout=PATIENCE)
+    expect(page.locator("#title")).to_have_text("Plans", timeout=TIMEOUT_MS)
     assert page.url != before
 
 
 def test_a_mistyped_command_is_given_back_with_a_hint(open_chat: OpenChat) -> None:
     page = open_chat()
     send(page, "/statsu")
-    expect(page.get_by_role("alert")).to_contain_text("Did you mean /status?", timeout=PATIENCE)
-    expect(field(page)).to_have_value("/statsu")
+    expect(page.get_by_role("alert")).to_contain_text("Did you mean /status?", timeout=TIMEOUT_MS)
+    expect(message_field(page)).to_have_value("/statsu")
 
 
 def test_a_model_for_one_message_is_chosen_from_the_list(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:one-message")
-    field(page).press_sequentially("@demo")
-    expect(page.locator("#suggestion-list [aria-selected=true]")).to_contain_text("demo/clawsite", timeout=PATIENCE)
-    field(page).press("Enter")
-    field(page).press_sequentially("What can you do?")
-    field(page).press("Enter")
-    expect(page.locator(".message.assistant .answer").last).to_contain_text("demo model", timeout=PATIENCE)
+    message_field(page).press_sequentially("@demo")
+    expect(page.locator("#suggestion-list [aria-selected=true]")).to_contain_text("demo/clawsite", timeout=TIMEOUT_MS)
+    message_field(page).press("Enter")
+    message_field(page).press_sequentially("What can you do?")
+    message_field(page).press("Enter")
+    expect(page.locator(".message.assistant .answer").last).to_contain_text("demo model", timeout=TIMEOUT_MS)
 
 
 @pytest.mark.parametrize("way", ["button", "escape", "typed"])
 def test_a_run_is_stopped(open_chat: OpenChat, way: str) -> None:
     page = open_chat(f"agent:main:stopped-by-{way}")
     send(page, HANGS)
-    expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=PATIENCE)
+    expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=TIMEOUT_MS)
     match way:
         case "button":
             page.get_by_role("button", name="Stop", exact=True).click()
         case "escape":
-            field(page).press("Escape")
+            message_field(page).press("Escape")
         case "typed":
             send(page, "/stop")
-    expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=PATIENCE)
+    expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=TIMEOUT_MS)
     expect(page.locator("#stop")).to_be_hidden()
     expect(page.locator(".message.user")).to_have_count(1)
 
@@ -103,46 +113,46 @@ def test_a_run_is_stopped(open_chat: OpenChat, way: str) -> None:
 def test_stopping_lasts_until_the_worker_has_stopped_and_the_last_question_can_be_changed(live: Stack, open_chat: OpenChat) -> None:
     page = open_chat("agent:main:stopping")
     send(page, HANGS)
-    expect(answers(page)).to_contain_text("one two", timeout=PATIENCE)
+    expect(answers(page)).to_contain_text("one two", timeout=TIMEOUT_MS)
     stop = page.locator("#stop")
     for worker in live.workers:
         live.freeze(worker)
     try:
         stop.click()
-        expect(stop).to_have_text(re.compile("Stopping…"), timeout=PATIENCE)
+        expect(stop).to_have_text(re.compile("Stopping…"), timeout=TIMEOUT_MS)
         expect(stop).to_be_disabled()
         expect(page.locator(".run .note")).not_to_have_text(re.compile("Stopped"))
     finally:
         for worker in live.workers:
             worker.thaw()
-    expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=PATIENCE)
+    expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=TIMEOUT_MS)
     expect(stop).to_be_hidden()
     if is_phone(page):  # it has no arrow keys
         page.get_by_role("button", name="Edit and resend").click()
     else:
-        field(page).press("ArrowUp")
+        message_field(page).press("ArrowUp")
     editor = page.locator(".editor textarea")
     expect(editor).to_be_focused()
     expect(editor).to_have_value(HANGS)
     editor.fill('[[text="better so"]]')
     page.locator(".editor").get_by_role("button", name="Send").click()
-    expect(answers(page)).to_have_text(["better so"], timeout=PATIENCE)
-    assert questions(page) == ['[[text="better so"]]']
+    expect(answers(page)).to_have_text(["better so"], timeout=TIMEOUT_MS)
+    assert user_messages(page) == ['[[text="better so"]]']
 
 
 @on_phone
 def test_a_waiting_message_is_taken_back_and_the_next_one_answered(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:in-line")
     send(page, HANGS)
-    expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=PATIENCE)
+    expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=TIMEOUT_MS)
     send(page, "Never mind")
     send(page, '[[text="here I am"]]')
     rows = page.locator("#queue .queued")
-    expect(rows.locator(".state")).to_have_text(["Queued", "Queued"], timeout=PATIENCE)
+    expect(rows.locator(".state")).to_have_text(["Queued", "Queued"], timeout=TIMEOUT_MS)
     rows.first.get_by_role("button", name="Recall and edit").click()
-    expect(rows).to_have_count(1, timeout=PATIENCE)
-    expect(field(page)).to_have_value("Never mind")
+    expect(rows).to_have_count(1, timeout=TIMEOUT_MS)
+    expect(message_field(page)).to_have_value("Never mind")
     page.reload()
-    expect(rows).to_have_count(1, timeout=PATIENCE)
-    expect(field(page)).to_have_value("Never mind")
+    expect(rows).to_have_count(1, timeout=TIMEOUT_MS)
+    expect(message_field(page)).to_have_value("Never mind")
     expect(page.locator("#messages")).not_to_contain_text("Never mind")

@@ -4,8 +4,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.web.chat_page import end_run, send, start_run
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import begin, end, send
 
 
 def queued(page: Page) -> Locator:
@@ -14,11 +14,11 @@ def queued(page: Page) -> Locator:
 
 def wait_in_line(page: Page, gateway: FakeGateway, *texts: str) -> list[str]:
     """Send messages that wait behind run r1; -> their runs."""
-    begin(gateway)
+    start_run(gateway)
     for number, text in enumerate(texts, 1):
         send(page, text)
-        run_id = gateway.until_asked("chat.send", number)[-1]["idempotencyKey"]
-        gateway.tell(run_id, "lifecycle", phase="accepted", prompt=text)
+        run_id = gateway.wait_for_calls("chat.send", number)[-1]["idempotencyKey"]
+        gateway.send_event(run_id, "lifecycle", phase="accepted", prompt=text)
     expect(queued(page)).to_have_text(list(texts))
     return [params["idempotencyKey"] for params in gateway.calls("chat.send")]
 
@@ -31,17 +31,17 @@ def test_the_first_message_goes_to_the_conversation_and_the_next_ones_wait(opene
     send(opened, "First")
     expect(opened.locator("#queue")).to_be_hidden()
     expect(opened.locator(".message.user").first).to_be_visible()
-    first = gateway.until_asked("chat.send")[0]["idempotencyKey"]
-    gateway.tell(first, "lifecycle", phase="accepted", prompt="First")
-    gateway.tell(first, "lifecycle", phase="start", startedAt=1)
+    first = gateway.wait_for_calls("chat.send")[0]["idempotencyKey"]
+    gateway.send_event(first, "lifecycle", phase="accepted", prompt="First")
+    gateway.send_event(first, "lifecycle", phase="start", startedAt=1)
     send(opened, "Second")
     expect(queued(opened)).to_have_text("Second")
     expect(opened.locator(".message.user .text").filter(has_text="Second")).to_be_hidden()
-    second = gateway.until_asked("chat.send", 2)[1]["idempotencyKey"]
-    gateway.tell(second, "lifecycle", phase="accepted", prompt="Second")
+    second = gateway.wait_for_calls("chat.send", 2)[1]["idempotencyKey"]
+    gateway.send_event(second, "lifecycle", phase="accepted", prompt="Second")
     expect(opened.locator("#queue .state")).to_have_text("Queued")
-    gateway.tell(first, "lifecycle", phase="end")
-    gateway.tell(second, "lifecycle", phase="start", startedAt=2)
+    gateway.send_event(first, "lifecycle", phase="end")
+    gateway.send_event(second, "lifecycle", phase="start", startedAt=2)
     expect(opened.locator("#queue")).to_be_hidden()
     expect(opened.locator(".message.user .text").filter(has_text="Second")).to_be_visible()
 
@@ -49,8 +49,8 @@ def test_the_first_message_goes_to_the_conversation_and_the_next_ones_wait(opene
 def test_a_waiting_message_can_be_removed(opened: Page, gateway: FakeGateway) -> None:
     two, three = wait_in_line(opened, gateway, "Two", "Three")
     opened.get_by_role("button", name="Remove", exact=True).first.click()
-    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY, "runId": two, "withdraw": True}]
-    gateway.tell(two, "lifecycle", phase="end", aborted=True, stopReason="withdrawn")
+    assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": KEY, "runId": two, "withdraw": True}]
+    gateway.send_event(two, "lifecycle", phase="end", aborted=True, stopReason="withdrawn")
     expect(queued(opened)).to_have_text(["Three"])
     expect(opened.locator(".message.user .text").filter(has_text="Two")).to_have_count(0)
     expect(opened.locator("#stop")).to_be_visible()
@@ -61,8 +61,8 @@ def test_a_waiting_message_can_be_taken_back_and_changed(opened: Page, gateway: 
     (two,) = wait_in_line(opened, gateway, "Tow")
     field(opened).fill("beside it")
     opened.get_by_role("button", name="Recall and edit").click()
-    gateway.until_asked("chat.abort")
-    gateway.tell(two, "lifecycle", phase="end", aborted=True, stopReason="withdrawn")
+    gateway.wait_for_calls("chat.abort")
+    gateway.send_event(two, "lifecycle", phase="end", aborted=True, stopReason="withdrawn")
     expect(field(opened)).to_have_value("beside it\nTow")
     expect(field(opened)).to_be_focused()
     expect(opened.locator("#queue")).to_be_hidden()
@@ -71,7 +71,7 @@ def test_a_waiting_message_can_be_taken_back_and_changed(opened: Page, gateway: 
 def test_arrow_up_takes_back_what_waits_before_it_changes_what_was_said(opened: Page, gateway: FakeGateway) -> None:
     _, three = wait_in_line(opened, gateway, "Two", "Three")
     field(opened).press("ArrowUp")
-    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY, "runId": three, "withdraw": True}]
+    assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": KEY, "runId": three, "withdraw": True}]
     expect(field(opened)).to_have_value("Three")
 
 
@@ -104,14 +104,14 @@ def test_a_waiting_message_of_a_conversation_is_not_shown_in_another(opened: Pag
     wait_in_line(opened, gateway, "Two")
     opened.evaluate("location.hash = 'agent:main:other'")
     expect(opened.locator("#queue")).to_be_hidden()
-    end(gateway)
+    end_run(gateway)
 
 
 def test_a_message_written_without_a_connection_behind_another_can_be_discarded(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     expect(opened.locator("#stop")).to_be_visible()
     gateway.answers["connect"] = None
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#connection")).not_to_have_text("Connected")
     send(opened, "Later")
     expect(opened.locator("#queue .state")).to_have_text("Not sent yet: no connection")

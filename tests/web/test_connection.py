@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import answers, end_run, finish_message, open_page, send, start_run
 from tests.web.fake_gateway import FakeGateway, Refused
-from tests.web.screen import answers, begin, end, final, open_page, send
 
 DELAYS = """async (random) => {
   const { retryDelay } = await import("/static/js/shared/gateway.js");
@@ -45,7 +45,7 @@ def test_without_a_network_it_counts_to_the_next_try_and_comes_back_with_it(open
 
     gateway.answers["connect"] = away
     opened.context.set_offline(True)
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#connection")).to_have_text("Offline")
     told = opened.locator("#banner .text")
     expect(told).to_have_text(re.compile(r"Retrying in [3-6]\d s"))
@@ -58,20 +58,20 @@ def test_without_a_network_it_counts_to_the_next_try_and_comes_back_with_it(open
 
 
 def test_catching_up_is_told_when_it_takes_long(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", "First", 0)
+    start_run(gateway)
+    gateway.stream_text("r1", "First", 0)
     expect(answers(opened)).to_have_text("First")
     missed = gateway.answers["sessions.history"]
     assert missed
     gateway.answers["sessions.history"] = None
-    gateway.drop()
+    gateway.disconnect()
     for word in (" and", " second"):
-        gateway.note("r1", "assistant", messageId="m1", attempt=1, delta=word, offset=5 if word == " and" else 9)
+        gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta=word, offset=5 if word == " and" else 9)
     banner = opened.locator("#banner")
-    gateway.until_asked("sessions.history")
+    gateway.wait_for_calls("sessions.history")
     expect(banner).to_have_text(re.compile("Syncing…"))
     expect(opened.locator("#connection")).to_have_text("Connected")
-    gateway.answer_late("sessions.history", missed)
+    gateway.respond_late("sessions.history", missed)
     expect(answers(opened)).to_have_text("First and second")
     expect(banner).to_be_hidden()
 
@@ -82,21 +82,21 @@ def test_a_message_that_nobody_confirms_is_sent_again_under_its_key(chat: Page, 
     chat.clock.install()
     open_page(chat, site)
     send(chat, "Are you there?")
-    gateway.until_asked("chat.send")
+    gateway.wait_for_calls("chat.send")
     chat.clock.fast_forward(15_000)  # and some seconds more, if the machine is slow: the page's clock goes on by itself
     assert len(gateway.calls("chat.send")) == 1
     chat.clock.fast_forward(16_000)
-    first, second = gateway.until_asked("chat.send", 2)
+    first, second = gateway.wait_for_calls("chat.send", 2)
     assert first == second
     assert first["idempotencyKey"]
     assert gateway.connections == 1
-    gateway.answer_late("chat.send", lambda params: {"runId": params["idempotencyKey"], "status": "started"})
+    gateway.respond_late("chat.send", lambda params: {"runId": params["idempotencyKey"], "status": "started"})
     expect(chat.locator(".run .note")).to_have_text("Queued")
     expect(chat.locator(".message.user")).to_have_count(1)
     run = first["idempotencyKey"]
-    begin(gateway, run, "Are you there?")
-    final(gateway, "Yes.", run=run)
-    end(gateway, run)
+    start_run(gateway, run, "Are you there?")
+    finish_message(gateway, "Yes.", run=run)
+    end_run(gateway, run)
     expect(answers(chat)).to_have_text(["Yes."])
 
 
@@ -110,7 +110,7 @@ def test_a_command_that_nobody_answers_is_given_back(chat: Page, gateway: FakeGa
     chat.get_by_label("Message", exact=True).press_sequentially("/sta")
     expect(chat.locator("#suggestion-list")).to_contain_text("/status")
     send(chat, "/status")
-    gateway.until_asked("chat.send")
+    gateway.wait_for_calls("chat.send")
     chat.clock.fast_forward(31_000)
     expect(chat.get_by_role("alert")).to_contain_text("The server did not respond in time.")
     expect(chat.get_by_label("Message", exact=True)).to_have_value("/status")

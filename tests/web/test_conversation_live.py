@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.policies import policy_restored
-from tests.processes import PROJECT
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, on_phone, questions, send, until
+from tests.harness.policies import restore_policy
+from tests.harness.processes import PROJECT
+from tests.harness.stack import Stack
+from tests.web.chat_page import TIMEOUT_MS, OpenChat, answers, on_phone, send, user_messages, wait_until
 from tools_app.models import McpServer
 from tools_app.policy_store import policies, source_changes
 
@@ -20,8 +20,8 @@ RICH = "Some **bold** words.\n\n```py\nx = 1\n```\n\n| a | b |\n| --- | --- |\n|
 
 def ask(page: Page, text: str, answer: str | re.Pattern[str]) -> None:
     send(page, text)
-    expect(answers(page).last).to_have_text(answer, timeout=PATIENCE)
-    expect(page.locator(".ending[data-state=ended]").last).to_be_attached(timeout=PATIENCE)
+    expect(answers(page).last).to_have_text(answer, timeout=TIMEOUT_MS)
+    expect(page.locator(".ending[data-state=ended]").last).to_be_attached(timeout=TIMEOUT_MS)
 
 
 def says(text: str) -> str:
@@ -32,14 +32,14 @@ def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_ch
     page = open_chat(agent="main")
     send(page, says(RICH))
     answer = answers(page)
-    expect(answer.locator("strong")).to_have_text("bold", timeout=PATIENCE)
+    expect(answer.locator("strong")).to_have_text("bold", timeout=TIMEOUT_MS)
     expect(answer.locator("pre .m")).to_have_text("1")
     expect(answer.locator(".scroll td")).to_have_text(["1", "2"])
-    expect(answer.locator("math")).to_have_count(1, timeout=PATIENCE)
+    expect(answer.locator("math")).to_have_count(1, timeout=TIMEOUT_MS)
     expect(answer).to_contain_text("<img src=x onerror=alert(1)>")
     live = answer.evaluate("e => e.innerHTML.replace(/\\s+/g, ' ')")
     page.reload()
-    expect(answer.locator("math")).to_have_count(1, timeout=PATIENCE)
+    expect(answer.locator("math")).to_have_count(1, timeout=TIMEOUT_MS)
     assert answer.evaluate("e => e.innerHTML.replace(/\\s+/g, ' ')") == live
 
 
@@ -49,26 +49,26 @@ def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat,
     ask(first, says("one"), "one")
     ask(first, says("two"), "two")
     second = open_chat(key, page.context.new_page())
-    expect(answers(second)).to_have_count(2, timeout=PATIENCE)
+    expect(answers(second)).to_have_count(2, timeout=TIMEOUT_MS)
     first.get_by_role("button", name="Edit and resend").last.click()
     first.locator(".editor textarea").fill(says("three"))
     first.locator(".editor").get_by_role("button", name="Send").click()
     for window in (first, second):
-        expect(answers(window)).to_have_text(["one", "three"], timeout=PATIENCE)
-        assert questions(window) == [says("one"), says("three")]
+        expect(answers(window)).to_have_text(["one", "three"], timeout=TIMEOUT_MS)
+        assert user_messages(window) == [says("one"), says("three")]
     first.reload()
-    expect(answers(first)).to_have_text(["one", "three"], timeout=PATIENCE)
+    expect(answers(first)).to_have_text(["one", "three"], timeout=TIMEOUT_MS)
 
 
 def test_an_answer_can_be_had_again(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     ask(page, says("once"), "once")
     page.get_by_role("button", name="Regenerate").click()
-    expect(page.locator(".ending[data-state=ended]")).to_be_attached(timeout=PATIENCE)
-    expect(answers(page)).to_have_text(["once"], timeout=PATIENCE)
-    assert questions(page) == [says("once")]
+    expect(page.locator(".ending[data-state=ended]")).to_be_attached(timeout=TIMEOUT_MS)
+    expect(answers(page)).to_have_text(["once"], timeout=TIMEOUT_MS)
+    assert user_messages(page) == [says("once")]
     page.reload()
-    expect(answers(page)).to_have_text(["once"], timeout=PATIENCE)
+    expect(answers(page)).to_have_text(["once"], timeout=TIMEOUT_MS)
 
 
 def test_a_fork_holds_what_was_said_until_there_and_goes_on_by_itself(open_chat: OpenChat) -> None:
@@ -77,14 +77,14 @@ def test_a_fork_holds_what_was_said_until_there_and_goes_on_by_itself(open_chat:
     ask(page, says("two"), "two")
     before = page.url
     page.locator(".message.assistant").first.get_by_role("button", name="Fork from here").click()
-    expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
+    expect(answers(page)).to_have_text(["one"], timeout=TIMEOUT_MS)
     assert page.url != before
     ask(page, says("elsewhere"), "elsewhere")
     page.get_by_role("button", name="Regenerate").first.click()  # of a message that was copied; what follows goes
     page.locator(".editor textarea").press("Enter")
-    expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
+    expect(answers(page)).to_have_text(["one"], timeout=TIMEOUT_MS)
     page.goto(before)
-    expect(answers(page)).to_have_text(["one", "two"], timeout=PATIENCE)
+    expect(answers(page)).to_have_text(["one", "two"], timeout=TIMEOUT_MS)
 
 
 def test_a_link_to_a_message_leads_to_it(open_chat: OpenChat, live: Stack) -> None:
@@ -92,10 +92,10 @@ def test_a_link_to_a_message_leads_to_it(open_chat: OpenChat, live: Stack) -> No
     for word in ("one", "two", "three"):
         ask(page, says(word), word)
     page.reload()
-    expect(answers(page)).to_have_count(3, timeout=PATIENCE)
+    expect(answers(page)).to_have_count(3, timeout=TIMEOUT_MS)
     link = page.locator(".message.assistant footer .when").first.get_attribute("href")
     page.goto(f"{live.url}/{link}")
-    expect(page.locator(".message.pointed-at")).to_contain_text("one", timeout=PATIENCE)
+    expect(page.locator(".message.pointed-at")).to_contain_text("one", timeout=TIMEOUT_MS)
 
 
 @on_phone
@@ -103,10 +103,10 @@ def test_a_failure_says_what_to_do_also_after_a_reload(open_chat: OpenChat) -> N
     page = open_chat(agent="main")
     send(page, "[[error=401]]")
     ending = page.locator(".ending[data-state=failed]")
-    expect(ending.locator(".hint")).to_contain_text("An operator must fix the model provider’s API key", timeout=PATIENCE)
+    expect(ending.locator(".hint")).to_contain_text("An operator must fix the model provider’s API key", timeout=TIMEOUT_MS)
     told = ending.locator(".note").text_content()
     page.reload()
-    expect(ending.locator(".hint")).to_contain_text("An operator must fix the model provider’s API key", timeout=PATIENCE)
+    expect(ending.locator(".hint")).to_contain_text("An operator must fix the model provider’s API key", timeout=TIMEOUT_MS)
     assert ending.locator(".note").text_content() == told
     expect(ending.get_by_role("button", name="Try again")).to_be_visible()
 
@@ -115,12 +115,12 @@ def test_thinking_and_tools_keep_their_durations(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     thought, took = page.locator(".thinking:visible summary"), page.locator(".tool .duration")
     send(page, "[[tokens=3 reasoning=30 delay_ms=20]]")
-    expect(thought).to_have_text(re.compile(r"Thought for\s+\d.* s"), timeout=PATIENCE)
+    expect(thought).to_have_text(re.compile(r"Thought for\s+\d.* s"), timeout=TIMEOUT_MS)
     send(page, '[[tool=glob args={"pattern":"*"}]]')
-    expect(answers(page).last).to_have_text("done after tools", timeout=PATIENCE)
+    expect(answers(page).last).to_have_text("done after tools", timeout=TIMEOUT_MS)
     expect(took).to_have_text(re.compile(r"\d s$"))
     page.reload()
-    expect(thought).to_have_text(re.compile(r"Thought for\s+\d.* s"), timeout=PATIENCE)
+    expect(thought).to_have_text(re.compile(r"Thought for\s+\d.* s"), timeout=TIMEOUT_MS)
     expect(took).to_have_text(re.compile(r"\d s$"))
 
 
@@ -130,7 +130,7 @@ def workbench(live: Stack) -> Iterator[None]:
     program = [sys.executable, "-m", "tests.mcp_servers.sdk_server"]
     row = McpServer(name="workbench", enabled=True, command=program[0], args=program[1:], env={"PYTHONPATH": str(PROJECT)})
     source_changes.save_server(row)
-    with policy_restored():
+    with restore_policy():
         policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=["workbench"])
         yield
     source_changes.delete_servers(McpServer.objects.filter(pk=row.pk))
@@ -138,14 +138,14 @@ def workbench(live: Stack) -> Iterator[None]:
 
 def test_what_a_tool_says_while_it_runs_is_shown_at_once(live: Stack, workbench: None, open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
-    until(page, McpServer.objects.filter(name="workbench", status="ready").exists)
+    wait_until(page, McpServer.objects.filter(name="workbench", status="ready").exists)
     send(page, '[[tool=workbench__slow args={"seconds":600,"words":"the first half is done"}]]')
     card = page.locator(".tool")
-    expect(card.locator(".result pre")).to_contain_text("the first half is done", timeout=PATIENCE)
+    expect(card.locator(".result pre")).to_contain_text("the first half is done", timeout=TIMEOUT_MS)
     expect(card.locator(".status")).to_have_text("running")
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(card.locator(".status")).not_to_have_text("running", timeout=PATIENCE)
-    expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=PATIENCE)
+    expect(card.locator(".status")).not_to_have_text("running", timeout=TIMEOUT_MS)
+    expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=TIMEOUT_MS)
 
 
 DELETE = """async (key) => {
@@ -166,6 +166,6 @@ def test_a_conversation_deleted_elsewhere_can_be_brought_back(open_chat: OpenCha
     page = open_chat("agent:main:gone")
     ask(page, says("kept"), "kept")
     page.evaluate(DELETE, "agent:main:gone")
-    expect(page.locator("#trouble")).to_contain_text("was deleted", timeout=PATIENCE)
+    expect(page.locator("#trouble")).to_contain_text("was deleted", timeout=TIMEOUT_MS)
     page.get_by_role("button", name="Restore").click()
-    expect(answers(page)).to_have_text(["kept"], timeout=PATIENCE)
+    expect(answers(page)).to_have_text(["kept"], timeout=TIMEOUT_MS)

@@ -6,8 +6,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.web.chat_page import answers, open_page, sign_in, stored_message, stored_turn
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import answers, open_page, sign_in, stored_message, turn
 
 
 def log(page: Page) -> Locator:
@@ -20,15 +20,15 @@ def test_loading_is_shown_only_when_it_takes_long(chat: Page, gateway: FakeGatew
     expect(chat.locator("#skeleton")).to_be_visible()
     expect(log(chat)).to_have_attribute("aria-busy", "true")
     expect(chat.locator("#welcome")).to_be_hidden()
-    gateway.answers["chat.history"] = lambda params: gateway.history(turn(1, "Hi", "Hello"))
-    gateway.drop()
+    gateway.answers["chat.history"] = lambda params: gateway.history(stored_turn(1, "Hi", "Hello"))
+    gateway.disconnect()
     expect(answers(chat)).to_have_text("Hello")
     expect(chat.locator("#skeleton")).to_be_hidden()
 
 
 def test_what_a_webhook_brought_is_not_shown_as_ones_own_words(chat: Page, gateway: FakeGateway, site: str) -> None:
     brought = stored_message("user", "The backup failed", 1, hook="news")
-    gateway.answers["chat.history"] = lambda params: gateway.history([brought, *turn(2, "And now?", "It is mended")])
+    gateway.answers["chat.history"] = lambda params: gateway.history([brought, *stored_turn(2, "And now?", "It is mended")])
     open_page(chat, site)
     expect(chat.locator(".message.user.of-other .author")).to_have_text("Webhook news")
     expect(chat.locator(".message.user:not(.of-other)")).to_have_count(1)
@@ -41,21 +41,21 @@ def test_a_conversation_that_cannot_be_loaded_says_what_to_do(chat: Page, gatewa
     gateway.answers["chat.history"] = broken
     open_page(chat, site)
     expect(chat.locator("#trouble")).to_contain_text("no such agent")
-    gateway.answers["chat.history"] = lambda params: gateway.history(turn(1, "Hi", "Hello"))
+    gateway.answers["chat.history"] = lambda params: gateway.history(stored_turn(1, "Hi", "Hello"))
     chat.locator("#trouble").get_by_role("button", name="Retry now").click()
     expect(answers(chat)).to_have_text("Hello")
     expect(chat.locator("#trouble")).to_be_hidden()
 
 
 def test_a_conversation_deleted_elsewhere_can_be_brought_back(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    page = stored(turn(1, "Hi", "Hello"))
+    page = stored(stored_turn(1, "Hi", "Hello"))
     payload = {"sessionKey": KEY, "sessionId": "g1", "reason": "deleted", "ts": 1}
-    gateway.deliver({"type": "event", "event": "sessions.changed", "payload": payload})
+    gateway.send({"type": "event", "event": "sessions.changed", "payload": payload})
     expect(page.locator("#trouble")).to_contain_text("was deleted")
     expect(page.locator(".message")).to_have_count(0)
     gateway.answers["sessions.restore"] = lambda params: {"ok": True}
     page.get_by_role("button", name="Restore").click()
-    assert gateway.until_asked("sessions.restore") == [{"sessionId": "g1"}]
+    assert gateway.wait_for_calls("sessions.restore") == [{"sessionId": "g1"}]
     expect(answers(page)).to_have_text("Hello")
 
 
@@ -66,7 +66,7 @@ def test_a_broken_connection_is_told_above_the_conversation_and_can_be_tried_at_
         raise Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000)
 
     gateway.answers["connect"] = away
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#banner")).to_contain_text(re.compile(r"Retrying in [3-6]\d s"))
     gateway.answers["connect"] = hello
     opened.get_by_role("button", name="Retry now").click()
@@ -87,7 +87,7 @@ def test_on_a_phone_everything_fits_and_can_be_hit(gateway: FakeGateway, browser
     context = browser.new_context(viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True)
     page = context.new_page()
     phone = FakeGateway(page)
-    messages = [*turn(1, "Hi", "```py\nx = 1\n```\n"), *turn(2, "Second", "Two")]
+    messages = [*stored_turn(1, "Hi", "```py\nx = 1\n```\n"), *stored_turn(2, "Second", "Two")]
     phone.answers["chat.history"] = lambda params: phone.history(messages)
     sign_in(page, site, user)
     open_page(page, site)

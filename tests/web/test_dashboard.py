@@ -15,8 +15,8 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
 from sessions_app.runs import freezes, lifecycle
-from tests.web.recordings import record
-from tests.web.screen import sign_in
+from tests.harness.recorded_run import create_recorded_run
+from tests.web.chat_page import sign_in
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -24,8 +24,8 @@ MOST_QUERIES = 25  # of the whole page, signing in and the menu included
 
 
 @pytest.fixture
-def operator(person: Callable[..., User]) -> User:
-    return staff(person("Operator", name="olga"))
+def operator(make_user: Callable[..., User]) -> User:
+    return staff(make_user("Operator", name="olga"))
 
 
 def staff(user: User) -> User:
@@ -35,13 +35,13 @@ def staff(user: User) -> User:
 
 
 @pytest.fixture
-def work(user: User, session_of: Callable[..., Session]) -> list[Run]:
+def work(user: User, make_session: Callable[..., Session]) -> list[Run]:
     """Something of everything: done, failed, running on a worker that has not been heard of, queued."""
-    done = record(user, session_of(user), "done")
-    failed = record(user, session_of(user), "failed", status="error")
-    going = record(user, session_of(user), "going", ended=False)
+    done = create_recorded_run(user, make_session(user), "done")
+    failed = create_recorded_run(user, make_session(user), "failed", status="error")
+    going = create_recorded_run(user, make_session(user), "going", ended=False)
     Run.objects.filter(pk=going.pk).update(worker="w2", lease_until=sql.db_now() + 12)
-    lifecycle.accept_run(user=user, session=session_of(user), run_id="queued", prompt="a private question")
+    lifecycle.accept_run(user=user, session=make_session(user), run_id="queued", prompt="a private question")
     for name, age in (("w1", 1), ("w2", 500)):
         Worker.objects.create(id=name, pid=1, started_at=clock.now(), heartbeat_at=sql.db_now() - age, version="1.0")
     return [done, failed, going]
@@ -89,24 +89,24 @@ def test_moments_are_told_as_on_all_pages(operator: User, work: list[Run]) -> No
     assert f'<time datetime="{cell["at"]}" title="{cell["text"]}" aria-live="off" data-ago>' in opened(operator).content.decode()
 
 
-def test_an_operator_reads_reasons_and_no_words_and_an_auditor_both(operator: User, work: list[Run], person: Any) -> None:
+def test_an_operator_reads_reasons_and_no_words_and_an_auditor_both(operator: User, work: list[Run], make_user: Any) -> None:
     assert "connection refused" not in opened(operator).content.decode()
     assert "a private question" not in opened(operator).content.decode()
-    auditor = staff(person("Auditor"))
+    auditor = staff(make_user("Auditor"))
     assert "connection refused" in opened(auditor).content.decode()
 
 
-def test_only_staff_who_may_see_runs_get_it(user: User, person: Callable[..., User], work: list[Run]) -> None:
+def test_only_staff_who_may_see_runs_get_it(user: User, make_user: Callable[..., User], work: list[Run]) -> None:
     assert opened(user, "/admin/dashboard/live/").status_code == 403
     assert Client().get("/admin/dashboard/live/").status_code == 302
-    clerk = opened(staff(person("User")))
+    clerk = opened(staff(make_user("User")))
     assert clerk.status_code == 200
     assert 'id="dashboard"' not in clerk.content.decode()
-    assert opened(staff(person("User")), "/admin/dashboard/live/").status_code == 403
+    assert opened(staff(make_user("User")), "/admin/dashboard/live/").status_code == 403
 
 
 def test_the_number_of_queries_does_not_grow_with_what_there_is(
-    operator: User, user: User, session_of: Callable[..., Session], work: list[Run]
+    operator: User, user: User, make_session: Callable[..., Session], work: list[Run]
 ) -> None:
     client = Client()
     client.force_login(operator)
@@ -121,7 +121,7 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(
     queries("/admin/")  # the first page of a process asks for what does not change
     before = {address: queries(address) for address in ("/admin/", "/admin/dashboard/live/")}
     for number in range(5):
-        record(user, session_of(user), f"more-{number}", status="error")
+        create_recorded_run(user, make_session(user), f"more-{number}", status="error")
         Worker.objects.create(id=f"more-{number}", pid=1, started_at=clock.now(), heartbeat_at=sql.db_now(), version="1.0")
     assert {address: queries(address) for address in before} == before
     assert max(before.values()) <= MOST_QUERIES
@@ -150,7 +150,7 @@ def test_it_is_told_anew_while_one_looks(page: Page, site: str, operator: User, 
 
 
 def test_plots_and_counts_are_drawn_anew_every_minute(
-    page: Page, site: str, operator: User, user: User, session_of: Callable[..., Session], work: list[Run]
+    page: Page, site: str, operator: User, user: User, make_session: Callable[..., Session], work: list[Run]
 ) -> None:
     page.clock.install()
     sign_in(page, site, operator)
@@ -160,7 +160,7 @@ def test_plots_and_counts_are_drawn_anew_every_minute(
     expect(used.locator(".dash-word").filter(has_text="failed")).to_have_text("failed 1")
     used.locator("summary").click()
     page.evaluate("document.activeElement.blur()")
-    record(user, session_of(user), "another", status="error")
+    create_recorded_run(user, make_session(user), "another", status="error")
     page.clock.fast_forward(61_000)
     expect(used.locator(".dash-word").filter(has_text="failed")).to_have_text("failed 2")
     expect(used.locator(".dash-sum")).to_contain_text("10,280 tokens")

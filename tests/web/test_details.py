@@ -6,9 +6,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
+from tests.web.chat_page import open_page, sign_in
 from tests.web.fake_gateway import KEY
 from tests.web.fake_sessions import HOUR, FakeSessions, row
-from tests.web.screen import open_page, sign_in
 
 MODELS = [
     {"id": "openai/gpt-5", "name": "gpt-5", "provider": "openai", "reasoning": True, "available": True, "contextWindow": 100_000},
@@ -47,11 +47,11 @@ def test_another_model_and_level_are_chosen_for_this_conversation(chat: Page, ga
     expect(model.locator("option").first).to_have_text("Default: demo/clawsite")
     model.select_option("openai/mini")
     chat.locator("#thinking-level").select_option("high")
-    asked = gateway.until_asked("sessions.patch", 2)
+    asked = gateway.wait_for_calls("sessions.patch", 2)
     assert asked == [{"key": KEY, "model": "openai/mini"}, {"key": KEY, "thinkingLevel": "high"}]
     expect(chat.get_by_text("This model has no thinking mode.")).to_be_visible()
     model.select_option("")
-    assert gateway.until_asked("sessions.patch", 3)[2] == {"key": KEY, "model": None}
+    assert gateway.wait_for_calls("sessions.patch", 3)[2] == {"key": KEY, "model": None}
     assert chat.locator("optgroup[disabled] option").all_inner_texts() == ["groq/fast"]
 
 
@@ -69,7 +69,7 @@ def test_another_agent_is_chosen_for_a_new_conversation(chat: Page, gateway: Fak
     field = chat.get_by_label("Message", exact=True)
     field.fill("A verse, please")
     field.press("Enter")
-    assert gateway.until_asked("chat.send")[0]["sessionKey"].startswith("agent:poet:")
+    assert gateway.wait_for_calls("chat.send")[0]["sessionKey"].startswith("agent:poet:")
     assert gateway.calls("sessions.patch") == []  # the conversation before keeps its agent
 
 
@@ -105,14 +105,14 @@ def test_facts_of_the_conversation(chat: Page, gateway: FakeSessions, site: str)
 def test_the_last_run_is_told_step_by_step(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_details(chat, site)
     expect(chat.locator("#run-section")).to_be_hidden()
-    gateway.tell("r1", "lifecycle", phase="accepted", prompt="Hi")
-    gateway.tell("r1", "lifecycle", phase="start", startedAt=1)
-    gateway.tell("r1", "tool", phase="start", name="read", toolCallId="c1", args={})
+    gateway.send_event("r1", "lifecycle", phase="accepted", prompt="Hi")
+    gateway.send_event("r1", "lifecycle", phase="start", startedAt=1)
+    gateway.send_event("r1", "tool", phase="start", name="read", toolCallId="c1", args={})
     expect(chat.locator("#run-state")).to_have_text("Running")
-    gateway.tell("r1", "tool", phase="result", name="read", toolCallId="c1", isError=True, result={"content": []})
-    gateway.says("r1", "one", 0)
-    gateway.says("r1", " two", 3)
-    gateway.tell("r1", "lifecycle", phase="end", aborted=False)
+    gateway.send_event("r1", "tool", phase="result", name="read", toolCallId="c1", isError=True, result={"content": []})
+    gateway.stream_text("r1", "one", 0)
+    gateway.stream_text("r1", " two", 3)
+    gateway.send_event("r1", "lifecycle", phase="end", aborted=False)
     steps = chat.locator("#timeline .label")
     expect(steps).to_have_text(["Queued", "Started", "read", "First output", "Completed"])
     expect(chat.locator("#timeline li.bad")).to_have_count(1)
@@ -121,9 +121,9 @@ def test_the_last_run_is_told_step_by_step(chat: Page, gateway: FakeSessions, si
 
 def test_a_run_of_before_is_told_from_its_events(chat: Page, gateway: FakeSessions, site: str) -> None:
     for phase in ("accepted", "start"):
-        gateway.note("r1", "lifecycle", phase=phase)
-    gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="Hello", offset=0)
-    gateway.note("r1", "lifecycle", phase="end", aborted=True)
+        gateway.record_event("r1", "lifecycle", phase=phase)
+    gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="Hello", offset=0)
+    gateway.record_event("r1", "lifecycle", phase="end", aborted=True)
     gateway.answers["chat.history"] = lambda params: answered(gateway, input=1, output=1)
     open_details(chat, site)
     expect(chat.locator("#timeline .label")).to_have_text(["Queued", "Started", "First output", "Stopped"])
@@ -134,7 +134,7 @@ def test_the_page_of_a_run_is_linked_where_there_is_one(chat: Page, gateway: Fak
     assert hello
     gateway.answers["connect"] = lambda params: {**hello(params), "features": {"methods": ["runs.get"]}}
     gateway.answers["runs.get"] = lambda params: {"id": 7}
-    gateway.note("r1", "lifecycle", phase="accepted")
+    gateway.record_event("r1", "lifecycle", phase="accepted")
     gateway.answers["chat.history"] = lambda params: answered(gateway, input=1, output=1)
     open_details(chat, site)
     expect(chat.get_by_role("link", name="Run details")).to_have_attribute("href", "/runs/7/")
@@ -214,7 +214,7 @@ def test_actions_are_chosen_with_the_keyboard_alone(chat: Page, gateway: FakeSes
     chat.keyboard.press("Control+k")
     chat.keyboard.type("lighthouse")
     chat.keyboard.press("Enter")  # nothing has that name, so it is searched for
-    assert gateway.until_asked("sessions.search")[0]["query"] == "lighthouse"
+    assert gateway.wait_for_calls("sessions.search")[0]["query"] == "lighthouse"
 
 
 def test_what_cannot_be_done_is_not_offered(chat: Page, gateway: FakeSessions, site: str) -> None:
@@ -244,13 +244,13 @@ def test_commands_begin_with_a_slash(chat: Page, gateway: FakeSessions, site: st
     chat.keyboard.press("Control+k")
     chat.keyboard.type("/sta")
     chat.keyboard.press("Enter")
-    assert gateway.until_asked("chat.send")[0]["message"] == "/status"
+    assert gateway.wait_for_calls("chat.send")[0]["message"] == "/status"
 
 
 def test_escape_closes_the_palette_and_stops_nothing(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_page(chat, site)
-    gateway.tell("r1", "lifecycle", phase="accepted", prompt="Hi")
-    gateway.tell("r1", "lifecycle", phase="start", startedAt=1)
+    gateway.send_event("r1", "lifecycle", phase="accepted", prompt="Hi")
+    gateway.send_event("r1", "lifecycle", phase="start", startedAt=1)
     expect(chat.locator("#stop")).to_be_visible()
     chat.keyboard.press("Control+k")
     expect(chat.locator("#palette")).to_contain_text("Stop the agent")

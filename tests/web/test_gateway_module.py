@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route
 
-from tests.services import free_port
+from tests.harness.services import free_port
+from tests.web.chat_page import wait_until
 from tests.web.fake_gateway import KEY, FakeGateway
-from tests.web.screen import until
 
 SCRIPTS = Path(__file__).parents[2] / "static/js/shared"
 THEIRS = "http://elsewhere.test"
@@ -63,7 +63,7 @@ def seen(page: Page) -> Any:
 
 
 def until_state(page: Page, name: str, times: int = 1) -> None:
-    until(page, lambda: seen(page)["states"].count(name) >= times)
+    wait_until(page, lambda: seen(page)["states"].count(name) >= times)
 
 
 def test_it_needs_nothing_of_our_pages_and_shows_its_token(plain: Page, gateway: FakeGateway) -> None:
@@ -80,7 +80,7 @@ def test_two_ticks_of_silence_are_a_lost_connection(plain: Page, gateway: FakeGa
     plain.clock.fast_forward(25_000)  # less than two ticks of 15 s, with some room for the clock that goes on by itself
     assert gateway.connections == 1
     plain.clock.fast_forward(20_000)
-    until(plain, lambda: "waiting" in seen(plain)["states"])
+    wait_until(plain, lambda: "waiting" in seen(plain)["states"])
     plain.clock.fast_forward(1_000)
     until_state(plain, "ready", 2)
     assert gateway.connections == 2
@@ -92,25 +92,25 @@ def test_any_frame_ends_the_silence(plain: Page, gateway: FakeGateway) -> None:
     for _ in range(4):
         plain.clock.fast_forward(20_000)
         before = len(seen(plain)["events"])
-        gateway.deliver({"type": "event", "event": "tick", "payload": {"ts": 1}})
-        until(plain, lambda before=before: len(seen(plain)["events"]) > before)
+        gateway.send({"type": "event", "event": "tick", "payload": {"ts": 1}})
+        wait_until(plain, lambda before=before: len(seen(plain)["events"]) > before)
     assert gateway.connections == 1
 
 
 def test_a_missing_number_is_told_as_a_gap_once(plain: Page, gateway: FakeGateway) -> None:
     start(plain)
     tick = {"type": "event", "event": "tick", "payload": {}}
-    gateway.deliver(tick)
-    gateway.deliver(tick)
+    gateway.send(tick)
+    gateway.send(tick)
     gateway.frame_seq += 3  # three were lost
-    gateway.deliver(tick)
-    gateway.deliver(tick)
-    until(plain, lambda: len(seen(plain)["events"]) == 4)
+    gateway.send(tick)
+    gateway.send(tick)
+    wait_until(plain, lambda: len(seen(plain)["events"]) == 4)
     assert seen(plain)["gaps"] == 1
-    gateway.drop()
+    gateway.disconnect()
     until_state(plain, "ready", 2)
-    gateway.deliver(tick)  # numbers begin anew with each connection
-    until(plain, lambda: len(seen(plain)["events"]) == 5)
+    gateway.send(tick)  # numbers begin anew with each connection
+    wait_until(plain, lambda: len(seen(plain)["events"]) == 5)
     assert seen(plain)["gaps"] == 1
 
 
@@ -131,14 +131,14 @@ def test_a_session_is_followed_over_a_gap_and_a_break(plain: Page, gateway: Fake
         }""",
         KEY,
     )
-    gateway.says("r1", "a", 0)
-    gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="b", offset=1)  # it happened, and was not told
+    gateway.stream_text("r1", "a", 0)
+    gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="b", offset=1)  # it happened, and was not told
     gateway.frame_seq += 1
-    gateway.says("r1", "c", 2)
-    until(plain, lambda: plain.evaluate("text") == "abc")
-    gateway.drop()
-    gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="d", offset=3)
-    until(plain, lambda: plain.evaluate("text") == "abcd")
+    gateway.stream_text("r1", "c", 2)
+    wait_until(plain, lambda: plain.evaluate("text") == "abc")
+    gateway.disconnect()
+    gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="d", offset=3)
+    wait_until(plain, lambda: plain.evaluate("text") == "abcd")
 
 
 def test_a_request_without_an_answer_ends_with_its_own_time_out(plain: Page, gateway: FakeGateway) -> None:
@@ -147,7 +147,7 @@ def test_a_request_without_an_answer_ends_with_its_own_time_out(plain: Page, gat
     said = plain.evaluate("gateway.request('health', {}, { timeoutMs: 50 }).catch(({ code, retryable }) => ({ code, retryable }))")
     assert said == {"code": "TIMEOUT", "retryable": True}
     assert plain.evaluate("gateway.pending.size") == 0
-    gateway.answer_late("health", lambda params: {"ok": True})  # too late, and nobody minds
+    gateway.respond_late("health", lambda params: {"ok": True})  # too late, and nobody minds
     assert plain.evaluate("gateway.request('health').then(({ ok }) => ok)")
 
 
@@ -160,7 +160,7 @@ def test_the_second_answer_is_waited_for_where_it_is_wanted(plain: Page, gateway
       for (const [name, options] of Object.entries({ first: {}, final: { expectFinal: true }, failed: { expectFinal: true } }))
         ask(options).then((status) => { told[name] = status; });
     }""")
-    gateway.until_asked("agent", 3)
+    gateway.wait_for_calls("agent", 3)
     (socket, first), (_, final), (_, failed) = gateway.unanswered
 
     def send(frame: dict[str, Any], **reply: Any) -> None:
@@ -168,13 +168,13 @@ def test_the_second_answer_is_waited_for_where_it_is_wanted(plain: Page, gateway
 
     for frame in (first, final, failed):
         send(frame, ok=True, payload={"status": "accepted"})
-    until(plain, lambda: plain.evaluate("told") == {"first": "accepted"})
+    wait_until(plain, lambda: plain.evaluate("told") == {"first": "accepted"})
     send(first, ok=True, payload={"status": "ok"})
     send(failed, ok=False, error={"code": "UNAVAILABLE", "message": "no"}, payload={"status": "error"})
-    until(plain, lambda: plain.evaluate("told.failed") == "UNAVAILABLE")
+    wait_until(plain, lambda: plain.evaluate("told.failed") == "UNAVAILABLE")
     assert plain.evaluate("told") == {"first": "accepted", "failed": "UNAVAILABLE"}
     send(final, ok=True, payload={"status": "ok"})
-    until(plain, lambda: plain.evaluate("told.final") == "ok")
+    wait_until(plain, lambda: plain.evaluate("told.final") == "ok")
     assert plain.evaluate("gateway.pending.size") == 0
 
 
@@ -182,8 +182,8 @@ def test_what_was_asked_when_the_line_broke_is_rejected_and_not_sent_again(plain
     start(plain)
     gateway.answers["health"] = None
     plain.evaluate("window.asked = gateway.request('health').catch(({ code }) => code); null")
-    gateway.until_asked("health")
-    gateway.drop()
+    gateway.wait_for_calls("health")
+    gateway.disconnect()
     assert plain.evaluate("asked") == "DISCONNECTED"
     until_state(plain, "ready", 2)
     assert len(gateway.calls("health")) == 1
@@ -194,7 +194,7 @@ def test_closed_is_closed(plain: Page, gateway: FakeGateway) -> None:
     start(plain)
     gateway.answers["health"] = None
     plain.evaluate("window.asked = gateway.request('health').catch(({ code }) => code); null")
-    gateway.until_asked("health")
+    gateway.wait_for_calls("health")
     plain.evaluate("gateway.close()")
     assert plain.evaluate("asked") == "DISCONNECTED"
     assert plain.evaluate("gateway.request('health').catch(({ code }) => code)") == "DISCONNECTED"

@@ -1,6 +1,6 @@
 """What agents, people, tools and files say stays text, wherever it is shown: on the running installation, in a real browser.
 
-Each test sends the whole of hostile.py through one door and looks at the pages behind it. Nothing may run, load from elsewhere,
+Each test sends all of hostile_text.py through one entry point and checks the pages behind it. Nothing may run, load remotely,
 break the content policy, or become an element that text cannot be.
 """
 
@@ -29,10 +29,10 @@ from clawsite.infra import clock
 from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCall
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session, inject_message
-from tests.stack import Stack
-from tests.web.furnished import PATIENCE, open_all, open_chat, patient
-from tests.web.hostile import AWAY, BAD, FAMILIES, STARTS_A_FENCE, STRINGS, Watch
-from tests.web.screen import answers, send
+from tests.harness.stack import Stack
+from tests.web.chat_page import answers, send
+from tests.web.hostile_text import FAMILIES, PAYLOAD, REMOTE_ORIGIN, STARTS_A_FENCE, STRINGS, PageWatch
+from tests.web.sample_data import TIMEOUT_MS, long_timeout, open_all, open_chat
 from tools_app.models import Grant, McpServer, Plugin, PolicyTest
 
 ALL = "\n\n".join(STRINGS)
@@ -43,7 +43,7 @@ AGENTS = [FAMILIES[family][0][:100] for family in FAMILIES]
 
 @pytest.fixture(scope="module", autouse=True)
 def patience() -> Iterator[None]:
-    with patient():
+    with long_timeout():
         yield
 
 
@@ -55,22 +55,22 @@ def root(live: Stack) -> User:
 
 
 @pytest.fixture(scope="module")
-def window(browser: Browser, live: Stack, root: User) -> Iterator[tuple[Page, Watch]]:
+def window(browser: Browser, live: Stack, root: User) -> Iterator[tuple[Page, PageWatch]]:
     context = browser.new_context(base_url=live.url, viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(PATIENCE)
+    context.set_default_timeout(TIMEOUT_MS)
     page = context.new_page()
     live.sign_in(page, root)
-    yield page, Watch(page, live.url)
+    yield page, PageWatch(page, live.url)
     context.close()
 
 
 @pytest.fixture
-def page(window: tuple[Page, Watch]) -> Page:
+def page(window: tuple[Page, PageWatch]) -> Page:
     return window[0]
 
 
 @pytest.fixture
-def watch(window: tuple[Page, Watch]) -> Iterator[Watch]:
+def watch(window: tuple[Page, PageWatch]) -> Iterator[PageWatch]:
     """The test fails with all that was noticed while it ran."""
     window[1].faults.clear()
     yield window[1]
@@ -78,7 +78,7 @@ def watch(window: tuple[Page, Watch]) -> Iterator[Watch]:
 
 
 @pytest.fixture
-def talk(page: Page, watch: Watch) -> Callable[..., None]:
+def talk(page: Page, watch: PageWatch) -> Callable[..., None]:
     """Say something in a session of its own, and look at it while it is new and again after a reload."""
 
     def say(key: str, prompt: str, arrived: Callable[[], None]) -> None:
@@ -89,7 +89,7 @@ def talk(page: Page, watch: Watch) -> Callable[..., None]:
             expect(page.locator("#messages .message.user")).to_be_visible()
             open_all(page, "#messages")
             arrived()
-            watch.look(page, f"{key} {where}")
+            watch.inspect(page, f"{key} {where}")
             page.reload()
 
     return say
@@ -114,7 +114,7 @@ def test_a_question_with_code_is_rendered_and_as_harmless(page: Page, talk: Call
     talk("agent:main:asked", f"look:\n\n{ALL}", arrived)
 
 
-def test_every_string_is_an_answer_of_its_own(page: Page, watch: Watch) -> None:
+def test_every_string_is_an_answer_of_its_own(page: Page, watch: PageWatch) -> None:
     """One spoils the next where they stand together, so each is rendered alone too, by the page's own renderer."""
     open_chat(page, "agent:main:answered")
     page.evaluate(
@@ -140,7 +140,7 @@ def test_every_string_is_an_answer_of_its_own(page: Page, watch: Watch) -> None:
         STRINGS,
     )
     expect(page.locator(".alone")).to_have_count(len(STRINGS))
-    watch.look(page, "alone")
+    watch.inspect(page, "alone")
 
 
 def test_thoughts(page: Page, talk: Callable[..., None]) -> None:
@@ -170,7 +170,7 @@ def test_failures(page: Page, talk: Callable[..., None]) -> None:
         talk(f"agent:main:{name}", marker(**options), lambda: expect(page.locator(".ending[data-state=failed]")).to_be_visible())
 
 
-def test_names_of_files(page: Page, talk: Callable[..., None], watch: Watch) -> None:
+def test_names_of_files(page: Page, talk: Callable[..., None], watch: PageWatch) -> None:
     open_chat(page, "agent:main:files")
     names = [
         *FAMILIES["file names"],
@@ -181,12 +181,12 @@ def test_names_of_files(page: Page, talk: Callable[..., None], watch: Watch) -> 
     ]
     page.locator("#files").set_input_files([FilePayload(name=name, mimeType="text/html", buffer=ALL.encode()) for name in names])
     expect(page.locator('.upload[data-state="done"]')).to_have_count(len(names))
-    watch.look(page, "files to send")
+    watch.inspect(page, "files to send")
     send(page, "read them")
     attached = page.locator(".message.user .attached")
     for where in ("live", "stored"):
         expect(attached).to_have_count(len(names))
-        watch.look(page, f"files {where}")
+        watch.inspect(page, f"files {where}")
         page.reload()
     kept = Attachment.objects.filter(owner__username="mallory")
     for file in kept:
@@ -196,7 +196,7 @@ def test_names_of_files(page: Page, talk: Callable[..., None], watch: Watch) -> 
     kept.update(name=FAMILIES["raw html"][1])
 
 
-def test_titles_agents_search_and_palette(page: Page, watch: Watch, root: User) -> None:
+def test_titles_agents_search_and_palette(page: Page, watch: PageWatch, root: User) -> None:
     for number, title in enumerate(NAMES):
         session = ensure_session(root, f"agent:main:titled-{number}")
         Session.objects.filter(pk=session.pk).update(title=title[:200], label=title)
@@ -208,27 +208,27 @@ def test_titles_agents_search_and_palette(page: Page, watch: Watch, root: User) 
     open_chat(page, "agent:main:titled-3")
     expect(page.locator("#session-list li").nth(40)).to_be_attached()
     expect(page.locator("#title")).to_have_text(NAMES[3])
-    watch.look(page, "list")
+    watch.inspect(page, "list")
     page.locator("#choose-agent").click()
     expect(page.locator("#agent-menu [role=menuitem]").nth(len(AGENTS))).to_be_attached()
     page.keyboard.press("Escape")
     page.locator("#toggle-details").click()
     expect(page.locator("#agent option").nth(len(AGENTS))).to_be_attached()
-    watch.look(page, "agents")
+    watch.inspect(page, "agents")
     for words in ("onerror", "script", "javascript evil"):
         page.get_by_label("Search all chats").fill(words)
         expect(page.locator("#found-list mark").first).to_be_visible()
-        watch.look(page, f"search for {words}")
+        watch.inspect(page, f"search for {words}")
     page.get_by_label("Search all chats").fill("")
     page.locator("#open-palette").click()
     page.locator("#palette-words").fill("img")
     expect(page.locator("#palette-list [role=option]").first).to_be_visible()
-    watch.look(page, "palette")
+    watch.inspect(page, "palette")
     page.locator("#palette-words").fill(FAMILIES["raw html"][1])
-    watch.look(page, "palette for markup")
+    watch.inspect(page, "palette for markup")
 
 
-def test_runs_account_and_dashboard(page: Page, watch: Watch, live: Stack, root: User) -> None:
+def test_runs_account_and_dashboard(page: Page, watch: PageWatch, live: Stack, root: User) -> None:
     for name in NAMES[:30]:
         tokens.issue_token(root, name[:100], ["operator.read"])
     for agent in (*FAMILIES["raw html"], *FAMILIES["break-outs"]):
@@ -238,16 +238,16 @@ def test_runs_account_and_dashboard(page: Page, watch: Watch, live: Stack, root:
         BrowserSession.objects.update_or_create(session_id=other.session.session_key, defaults=looks)
     page.goto("/account/")
     expect(page.locator("#tokens")).to_contain_text("onerror=")
-    watch.look(page, "account")
+    watch.inspect(page, "account")
     page.goto("/runs/")
-    watch.look(page, "runs")
+    watch.inspect(page, "runs")
     for run in Run.objects.filter(owner=root):
         page.goto(f"/runs/{run.pk}/")
         expect(page.locator("#place")).to_contain_text(f"event {run.seq} of")
-        watch.look(page, f"run {run.pk}")
+        watch.inspect(page, f"run {run.pk}")
     page.goto("/admin/")
     expect(page.locator("#dashboard")).to_be_visible()
-    watch.look(page, "dashboard")
+    watch.inspect(page, "dashboard")
 
 
 @pytest.fixture(scope="module")
@@ -321,22 +321,22 @@ def rows(root: User) -> Iterator[None]:
 
 
 @pytest.fixture
-def sign_in_rows(nobody_waits: None) -> None:
+def sign_in_rows(_reset_throttling: None) -> None:
     """Rows of the tables that are emptied before each test."""
     nasty = FAMILIES["raw html"][1]
     FailedSignIns.objects.create(subject=nasty, failures=3, last_failed_at=clock.now())
     KnownAddress.objects.create(account=nasty, address=nasty, last_seen_at=clock.now())
 
 
-def test_devices_on_the_account_page(page: Page, watch: Watch, rows: None) -> None:
+def test_devices_on_the_account_page(page: Page, watch: PageWatch, rows: None) -> None:
     page.goto("/account/#devices")
     expect(page.locator("#devices .rows li")).to_have_count(2)
     open_all(page, "#devices")
-    watch.look(page, "devices")
+    watch.inspect(page, "devices")
 
 
 @pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
-def test_the_admin(page: Page, watch: Watch, rows: None, sign_in_rows: None, model: Any) -> None:
+def test_the_admin(page: Page, watch: PageWatch, rows: None, sign_in_rows: None, model: Any) -> None:
     name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
     row = model._default_manager.order_by("-pk").first()
     addresses = [reverse(f"{name}_changelist")]
@@ -344,21 +344,21 @@ def test_the_admin(page: Page, watch: Watch, rows: None, sign_in_rows: None, mod
         addresses += [reverse(f"{name}_{view}", args=[row.pk]) for view in ("change", "history")]
     for address in addresses:
         page.goto(address)
-        watch.look(page, address)
+        watch.inspect(page, address)
     page.goto(addresses[0])
     for action in page.locator("select[name=action] option:not([value=''])").evaluate_all("all => all.map((each) => each.value)"):
         page.goto(addresses[0])
         page.evaluate("document.querySelectorAll('input.action-select').forEach((box) => { box.checked = true })")
         page.locator("select[name=action]").select_option(action)
         page.get_by_role("button", name="Go").click()
-        watch.look(page, f"{addresses[0]} {action}")
+        watch.inspect(page, f"{addresses[0]} {action}")
 
 
 def test_what_gets_through_would_be_noticed(browser: Browser, live: Stack) -> None:
     """With neither sanitising nor a policy every family is heard or seen, so that silence above means something."""
     context = browser.new_context()
     page = context.new_page()
-    watch = Watch(page, live.url)
+    watch = PageWatch(page, live.url)
     bare = f"{live.url}/bare"
     page.route(bare, lambda route: _empty(route))
     parser = MarkdownIt("commonmark", {"html": True})
@@ -369,18 +369,18 @@ def test_what_gets_through_would_be_noticed(browser: Browser, live: Stack) -> No
         watch.faults.clear()
         page.evaluate("html => { document.body.innerHTML = html }", "".join(parser.render(text) + text for text in texts))
         page.wait_for_function("() => [...document.images].every((image) => image.complete)")
-        watch.look(page, family)
+        watch.inspect(page, family)
         if not watch.faults:
             unnoticed.append(family)
     page.goto(bare)
     watch.faults.clear()
-    page.evaluate("html => { document.body.innerHTML = html }", f"<img src=x onerror={BAD}><img src={AWAY}/x.png>")
+    page.evaluate("html => { document.body.innerHTML = html }", f"<img src=x onerror={PAYLOAD}><img src={REMOTE_ORIGIN}/x.png>")
     page.wait_for_function("() => '__pwned' in window")
-    watch.look(page, "one")
+    watch.inspect(page, "one")
     context.close()
     assert unnoticed == []
     kinds = " ".join(watch.faults)
-    assert "it ran" in kinds and "a handler" in kinds and f"request: {AWAY}/x.png" in kinds
+    assert "it ran" in kinds and "a handler" in kinds and f"request: {REMOTE_ORIGIN}/x.png" in kinds
 
 
 def _empty(route: Route) -> None:

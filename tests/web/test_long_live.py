@@ -11,11 +11,11 @@ from clawsite.infra import clock
 from sessions_app.events import journal
 from sessions_app.events.journal import EntryPosition, NewEntry
 from sessions_app.models import Session
-from tests.services import free_port
-from tests.stack import Stack
-from tests.web.cable import cable
-from tests.web.furnished import SIZES
-from tests.web.screen import answer_words, answers, on_phone, send, show_list
+from tests.harness.services import free_port
+from tests.harness.stack import Stack
+from tests.web.chat_page import answer_texts, answers, on_phone, send, show_chat_list
+from tests.web.network_proxy import network_proxy
+from tests.web.sample_data import SIZES
 
 PATIENCE = 60_000
 TURNS = 2_500
@@ -82,7 +82,7 @@ def test_five_hundred_conversations_are_listed_to_the_last(live: Stack, user: Us
     live.sign_in(page, user)
     page.goto(f"{live.url}/#agent:demo:new")
     expect(page.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
-    show_list(page)
+    show_chat_list(page)
     rows = page.locator("#session-list li[data-key]").filter(has_text="Talk")
     expect(rows.first).to_contain_text("Talk 0", timeout=PATIENCE)
     assert rows.count() < 200
@@ -97,7 +97,7 @@ def test_five_hundred_conversations_are_listed_to_the_last(live: Stack, user: Us
 
 def test_a_cut_network_in_mid_answer_loses_nothing(stack: Callable[..., Stack], user: User, page: Page) -> None:
     port = free_port()
-    with cable(port) as network:
+    with network_proxy(port) as network:
         site = stack(ports=[port], env={"CLAWSITE_ORIGINS": f"http://127.0.0.1:{network.port}"})
         site.sign_in(page, user)
         page.goto(f"http://127.0.0.1:{network.port}/#agent:main:cut")
@@ -107,11 +107,11 @@ def test_a_cut_network_in_mid_answer_loses_nothing(stack: Callable[..., Stack], 
         network.cut()
         expect(page.locator("#connection")).not_to_have_text("Connected", timeout=PATIENCE)
         send(page, '[[text="and another"]]')  # kept until there is a network again
-        network.mend()
+        network.restore()
         expect(answers(page).last).to_have_text("and another", timeout=PATIENCE)
         expect(page.locator("#stop")).to_be_hidden(timeout=PATIENCE)
-        live_text = answer_words(page)
+        live_text = answer_texts(page)
         page.reload()
         expect(answers(page).last).to_have_text("and another", timeout=PATIENCE)
-        assert answer_words(page) == live_text
+        assert answer_texts(page) == live_text
         assert len(live_text[0].split()) == 120

@@ -6,15 +6,15 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import NOW, answers, end_run, finish_message, start_run, stored_message, stored_turn, user_messages
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import NOW, answers, begin, end, final, questions, stored_message, turn
 
 
 def test_quiet_lines_tell_what_happened_to_the_conversation(stored: Callable[..., Page]) -> None:
     page = stored(
         [
             {"role": "notice", "notice": "reset", "messageId": "n1", "timestamp": NOW, "content": []},
-            *turn(1, "Hi", "Hello"),
+            *stored_turn(1, "Hi", "Hello"),
             {"role": "notice", "notice": "compaction", "messageId": "n2", "timestamp": NOW, "content": [], "text": "a summary"},
             {"role": "notice", "notice": "fallback", "messageId": "n4", "timestamp": NOW, "content": [], "model": "groq/fast"},
             stored_message("user", "Again", 2),
@@ -37,7 +37,7 @@ def test_quiet_lines_tell_what_happened_to_the_conversation(stored: Callable[...
 
 
 def test_each_message_says_when_by_which_model_and_for_how_much(stored: Callable[..., Page]) -> None:
-    page = stored(turn(1, "Hi", "Hello", durationMs=3400))
+    page = stored(stored_turn(1, "Hi", "Hello", durationMs=3400))
     foot = page.locator(".message.assistant footer")
     expect(foot).to_contain_text("openai/gpt-5 · 1,200 input, 56 output · $0.0031 · 3.4 s")
     expect(foot.get_by_role("link")).to_have_attribute("href", "#agent%3Amain%3Amain/a1")
@@ -46,16 +46,16 @@ def test_each_message_says_when_by_which_model_and_for_how_much(stored: Callable
 
 
 def test_asking_again_replaces_the_question(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    page = stored([*turn(1, "First", "One"), *turn(2, "Second", "Two")])
+    page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")])
     page.get_by_role("button", name="Regenerate").last.click()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Second", "u2")
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second"])
     expect(answers(page)).to_have_count(1)
 
 
 def test_a_question_is_changed_where_it_stands(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    page = stored(turn(1, "First", "One"))
+    page = stored(stored_turn(1, "First", "One"))
     edit = page.get_by_role("button", name="Edit and resend")
     edit.click()
     field = page.locator(".editor textarea")
@@ -66,28 +66,28 @@ def test_a_question_is_changed_where_it_stands(stored: Callable[..., Page], gate
     edit.press("Enter")
     field.fill("Better")
     field.press("Enter")
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Better", "u1")
     expect(page.locator(".message.user > .text")).to_have_text(["Better"])
 
 
 def test_a_question_sent_just_now_can_be_asked_again_too(opened: Page, gateway: FakeGateway) -> None:
-    gateway.tell("r1", "lifecycle", phase="accepted", prompt="Live one")
-    gateway.tell("r1", "lifecycle", phase="start", startedAt=1, messageId="u1")
-    final(gateway, "Answer")
-    end(gateway)
+    gateway.send_event("r1", "lifecycle", phase="accepted", prompt="Live one")
+    gateway.send_event("r1", "lifecycle", phase="start", startedAt=1, messageId="u1")
+    finish_message(gateway, "Answer")
+    end_run(gateway)
     opened.get_by_role("button", name="Regenerate").click()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Live one", "u1")
 
 
 def test_asking_an_earlier_question_again_says_first_what_goes(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    page = stored([*turn(1, "First", "One"), *turn(2, "Second", "Two")])
+    page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")])
     page.get_by_role("button", name="Regenerate").first.click()
     expect(page.locator(".editor")).to_contain_text("everything after it will be replaced")
     assert gateway.calls("chat.send") == []
     page.locator(".editor textarea").press("Enter")
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("First", "u1")
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
 
@@ -97,15 +97,15 @@ def test_a_refused_replacement_leaves_everything_as_it_was(stored: Callable[...,
         raise Refused("CONFLICT", "the session has an unfinished run; stop it first")
 
     gateway.answers["chat.send"] = busy
-    page = stored(turn(1, "First", "One"))
+    page = stored(stored_turn(1, "First", "One"))
     page.get_by_role("button", name="Regenerate").click()
     expect(page.get_by_role("alert").first).to_contain_text("stop it first")
     expect(answers(page)).to_have_text("One")
 
 
 def test_nothing_is_replaced_while_the_agent_works(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    page = stored(turn(1, "First", "One"))
-    begin(gateway, "r9", "Another")
+    page = stored(stored_turn(1, "First", "One"))
+    start_run(gateway, "r9", "Another")
     page.get_by_role("button", name="Regenerate").click()
     expect(page.locator("#toast")).to_contain_text("Stop it first")
     assert gateway.calls("chat.send") == []
@@ -113,20 +113,20 @@ def test_nothing_is_replaced_while_the_agent_works(stored: Callable[..., Page], 
 
 def test_a_fork_opens_where_it_was_made(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     gateway.answers["sessions.fork"] = lambda params: {"ok": True, "key": "agent:main:fork", "sessionId": "g9", "entry": {}}
-    page = stored([*turn(1, "First", "One"), *turn(2, "Second", "Two")])
+    page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")])
     page.locator(".message.assistant").first.get_by_role("button", name="Fork from here").click()
-    assert gateway.until_asked("sessions.fork") == [{"key": KEY, "messageId": "a1"}]
+    assert gateway.wait_for_calls("sessions.fork") == [{"key": KEY, "messageId": "a1"}]
     page.wait_for_url("**/#agent%3Amain%3Afork")
 
 
 def test_messages_of_a_copied_conversation_can_be_asked_again(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    copied = [*turn(1, "First", "One"), *turn(2, "Second", "Two")]
+    copied = [*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")]
     for message in copied:
         del message["runId"]
     page = stored(copied)
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second"])
     page.get_by_role("button", name="Regenerate").nth(1).click()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Second", "u2")
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second"])
     expect(answers(page)).to_have_text(["One"])
@@ -135,27 +135,27 @@ def test_messages_of_a_copied_conversation_can_be_asked_again(stored: Callable[.
 def tell_session(gateway: FakeGateway, change: str, **more: Any) -> None:
     gateway.cursor += 1
     payload = {"sessionKey": KEY, "sessionId": "g1", "cursor": gateway.cursor, "ts": 1, "change": change, **more}
-    gateway.deliver({"type": "event", "event": "session", "payload": payload})
+    gateway.send({"type": "event", "event": "session", "payload": payload})
 
 
 def test_what_another_window_takes_back_goes_here_too(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    page = stored([*turn(1, "First", "One"), *turn(2, "Second", "Two"), *turn(3, "Third", "Three")])
+    page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two"), *stored_turn(3, "Third", "Three")])
     tell_session(gateway, "rewind", keepThrough="a1")
-    begin(gateway, "r9", "Second, better")
+    start_run(gateway, "r9", "Second, better")
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second, better"])
     tell_session(gateway, "rewind", keepThrough=None)
     expect(page.locator(".message")).to_have_count(0)
 
 
 def test_a_step_back_to_a_message_that_is_not_shown_loads_anew(stored: Callable[..., Page], gateway: FakeGateway) -> None:
-    page = stored(turn(2, "Second", "Two"))
-    gateway.answers["chat.history"] = lambda params: gateway.history(turn(1, "First", "One"))
+    page = stored(stored_turn(2, "Second", "Two"))
+    gateway.answers["chat.history"] = lambda params: gateway.history(stored_turn(1, "First", "One"))
     tell_session(gateway, "rewind", keepThrough="t-unknown")
     expect(page.locator(".message.user > .text")).to_have_text(["First"])
 
 
 def test_a_very_long_question_is_folded(stored: Callable[..., Page]) -> None:
-    page = stored(turn(1, "\n".join(f"line {n}" for n in range(200)), "Read."))
+    page = stored(stored_turn(1, "\n".join(f"line {n}" for n in range(200)), "Read."))
     text = page.locator(".message.user > .text")
     folded = text.bounding_box()
     page.get_by_role("button", name="Show all").click()
@@ -167,10 +167,10 @@ def test_a_very_long_question_is_folded(stored: Callable[..., Page]) -> None:
 
 def test_a_message_that_was_stopped_before_it_began_can_be_sent_again(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     ended = {"role": "notice", "notice": "aborted", "runId": "r9", "messageId": "run-9-end", "content": [], "prompt": "Never begun"}
-    page = stored([*turn(1, "First", "One"), ended])
+    page = stored([*stored_turn(1, "First", "One"), ended])
     expect(page.locator(".ending:visible .note")).to_have_text("Stopped before the agent answered.")
     page.get_by_role("button", name="Try again").click()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], "replaces" in sent) == ("Never begun", False)
-    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY, "runId": "r9", "withdraw": True}]
-    assert questions(page) == ["First", "Never begun"]
+    assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": KEY, "runId": "r9", "withdraw": True}]
+    assert user_messages(page) == ["First", "Never begun"]

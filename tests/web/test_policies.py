@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Session
-from tests.policies import policy_restored, recorded
+from tests.harness.policies import create_tool_call, restore_policy
+from tests.web.chat_page import open_page, sign_in, stored_message
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import open_page, sign_in, stored_message
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test
 
@@ -24,7 +24,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touc
 
 @pytest.fixture
 def kept_policy(database: None) -> Iterator[None]:
-    with policy_restored():
+    with restore_policy():
         yield
 
 
@@ -36,8 +36,8 @@ def patience() -> Iterator[None]:
 
 
 @pytest.fixture
-def olga(person: Callable[..., User]) -> User:
-    return person("Operator", "User", name="olga")
+def olga(make_user: Callable[..., User]) -> User:
+    return make_user("Operator", "User", name="olga")
 
 
 @pytest.fixture
@@ -151,10 +151,10 @@ def test_entries_are_suggested_and_taken_by_the_keyboard(explain: Callable[..., 
     expect(page.locator(".entry-list:visible li")).to_have_count(0)
 
 
-def test_a_draft_is_replayed_over_the_recorded_calls(explain: Callable[..., Page], user: User, session_of: Any) -> None:
+def test_a_draft_is_replayed_over_the_recorded_calls(explain: Callable[..., Page], user: User, make_session: Any) -> None:
     before = policies.current_rules().version
-    recorded(user, session_of(user), name="write", status="finished")
-    recorded(user, session_of(user), name="web_fetch")
+    create_tool_call(user, make_session(user), name="write", status="finished")
+    create_tool_call(user, make_session(user), name="web_fetch")
     page = explain("/policies/?scope=agent&for_agent=main#draft")
     page.locator("#d-deny").fill("write")
     page.get_by_label("Also allow").fill("web_fetch")
@@ -232,9 +232,9 @@ def refused_messages() -> list[dict[str, Any]]:
 
 
 def test_an_operator_jumps_from_a_refused_card_to_its_explanation(
-    page: Page, site: str, gateway: FakeGateway, olga: User, session_of: Callable[..., Session]
+    page: Page, site: str, gateway: FakeGateway, olga: User, make_session: Callable[..., Session]
 ) -> None:
-    recorded(olga, session_of(olga), name="web_fetch", run_id="r1")
+    create_tool_call(olga, make_session(olga), name="web_fetch", run_id="r1")
     gateway.answers["chat.history"] = lambda params: gateway.history(refused_messages())
     sign_in(page, site, olga)
     open_page(page, site)
@@ -246,8 +246,8 @@ def test_an_operator_jumps_from_a_refused_card_to_its_explanation(
     expect(explained.get_by_text("openai/gpt-5")).to_be_visible()
 
 
-def test_others_get_no_link_and_no_page(page: Page, site: str, gateway: FakeGateway, user: User, session_of: Any) -> None:
-    call = recorded(user, session_of(user), name="web_fetch", run_id="r1")
+def test_others_get_no_link_and_no_page(page: Page, site: str, gateway: FakeGateway, user: User, make_session: Any) -> None:
+    call = create_tool_call(user, make_session(user), name="web_fetch", run_id="r1")
     gateway.answers["chat.history"] = lambda params: gateway.history(refused_messages())
     sign_in(page, site, user)
     open_page(page, site)
@@ -317,9 +317,9 @@ def test_a_server_that_does_not_answer_is_said(explain: Callable[..., Page]) -> 
     expect(page.locator("#lost")).to_be_hidden()
 
 
-def test_names_full_of_markup_stay_names(explain: Callable[..., Page], olga: User, session_of: Any) -> None:
+def test_names_full_of_markup_stay_names(explain: Callable[..., Page], olga: User, make_session: Any) -> None:
     policies.save_policy(scope="group", channel="telegram", group=NASTY, sender=NASTY, deny=["exec"])
-    call = recorded(olga, session_of(olga), name="exec", channel="telegram", group=NASTY)
+    call = create_tool_call(olga, make_session(olga), name="exec", channel="telegram", group=NASTY)
     page = explain("/policies/?channel=telegram&scope=group&for_channel=telegram")
     page.get_by_label("Sender", exact=True).fill(NASTY)
     page.get_by_label("Group", exact=True).first.fill(NASTY)

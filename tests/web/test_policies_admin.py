@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
-from tests.policies import policy_restored
-from tests.web.screen import sign_in
+from tests.harness.policies import restore_policy
+from tests.web.chat_page import sign_in
 from tools_app.models import ToolPolicy
 from tools_app.policy_store import policies
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("database", "kept_policy")
 
 @pytest.fixture
 def kept_policy(database: None) -> Iterator[None]:
-    with policy_restored():
+    with restore_policy():
         yield
 
 
@@ -29,8 +29,8 @@ def patience() -> Iterator[None]:
 
 
 @pytest.fixture
-def form(page: Page, site: str, person: Callable[..., User]) -> Callable[[str], Page]:
-    someone = person("Operator", name="olga")
+def form(page: Page, site: str, make_user: Callable[..., User]) -> Callable[[str], Page]:
+    someone = make_user("Operator", name="olga")
     someone.is_staff = True
     someone.save()
     sign_in(page, site, someone)

@@ -55,8 +55,8 @@ def test_an_account_takes_its_colours_and_language_to_every_browser(browser: Cli
     assert page["Content-Language"] == "zh-hans"
 
 
-def test_signing_in_brings_the_accounts_choices_along_and_signing_out_leaves_them(person: Any) -> None:
-    user = person()
+def test_signing_in_brings_the_accounts_choices_along_and_signing_out_leaves_them(make_user: Any) -> None:
+    user = make_user()
     User.objects.filter(pk=user.pk).update(theme="dark", language="zh-hans")
     client = Client()
     client.post("/sign-in/", {"username": user.username, "password": "a-long-test-password"})

@@ -5,8 +5,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.web.chat_page import answers, end_run, finish_message, open_page, start_run, stored_turn, user_messages
 from tests.web.fake_gateway import FakeGateway, Refused
-from tests.web.screen import answers, begin, end, final, open_page, questions, turn
 
 
 def log(page: Page) -> Locator:
@@ -33,8 +33,8 @@ LONG = "\n\n".join(f"Paragraph {n} of a long answer, with enough words in it to 
 
 
 def test_who_reads_along_stays_at_the_end(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", LONG, 0)
+    start_run(gateway)
+    gateway.stream_text("r1", LONG, 0)
     expect(answers(opened)).to_contain_text("Paragraph 59")
     opened.wait_for_function("() => { const e = document.getElementById('log'); return e.scrollHeight > 2 * e.clientHeight }")
     opened.wait_for_function(
@@ -44,24 +44,24 @@ def test_who_reads_along_stays_at_the_end(opened: Page, gateway: FakeGateway) ->
 
 
 def test_who_reads_further_up_is_left_there_and_can_jump_to_what_is_new(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.says("r1", LONG, 0)
+    start_run(gateway)
+    gateway.stream_text("r1", LONG, 0)
     expect(answers(opened).locator("p")).to_have_count(59)
     scroll_up(opened, 900)
     opened.wait_for_timeout(200)  # the wheel's own motion
     place = top(opened)
-    gateway.says("r1", "\n\n" + LONG, len(LONG))
-    final(gateway, LONG + "\n\n" + LONG)
-    end(gateway)
-    begin(gateway, "r2", "And?")
-    gateway.says("r2", "Another **answer**", 0, message="m2")
+    gateway.stream_text("r1", "\n\n" + LONG, len(LONG))
+    finish_message(gateway, LONG + "\n\n" + LONG)
+    end_run(gateway)
+    start_run(gateway, "r2", "And?")
+    gateway.stream_text("r2", "Another **answer**", 0, message="m2")
     jump = opened.get_by_role("button", name="2 new messages")
     expect(jump).to_be_visible()
     assert top(opened) == place
     jump.click()
     expect(opened.locator("#jump")).to_be_hidden()
     assert from_end(opened) < 2
-    gateway.says("r2", "\n\n" + LONG, 18, message="m2")
+    gateway.stream_text("r2", "\n\n" + LONG, 18, message="m2")
     expect(answers(opened).last).to_contain_text("Paragraph 59")
     opened.wait_for_function(
         "() => { const e = document.getElementById('log'); return e.scrollHeight - e.scrollTop - e.clientHeight < 2 }"
@@ -83,7 +83,7 @@ def long_history(gateway: FakeGateway, count: int) -> None:
 
     def history(params: dict[str, Any]) -> dict[str, Any]:
         first, last = page_of(params, count)
-        messages = [message for n in range(first, last + 1) for message in turn(n, f"Question {n}", f"Answer {n}\n\n" * 3)]
+        messages = [message for n in range(first, last + 1) for message in stored_turn(n, f"Question {n}", f"Answer {n}\n\n" * 3)]
         newer = {"newerCursor": last} if last < count else {}
         return gateway.history(messages, nextCursor=first if first > 1 else None, **newer)
 
@@ -100,7 +100,7 @@ def test_older_messages_come_when_one_scrolls_up_and_nothing_jumps(chat: Page, g
         place = chat.evaluate(FIRST_SEEN, 1200)
         expect(chat.locator(".run")).to_have_count(20 * pages)
         assert abs(chat.evaluate(PLACE_OF, place["id"]) - place["top"]) < 2
-    assert questions(chat) == [f"Question {n}" for n in range(101, 201)]  # in order, without a hole, none twice
+    assert user_messages(chat) == [f"Question {n}" for n in range(101, 201)]  # in order, without a hole, none twice
 
 
 # Scroll so that so much is above, and tell which message is then the first on the screen and where it stands.
@@ -116,7 +116,7 @@ PLACE_OF = """(id) => document.querySelector(`[data-message-id="${id}"]`).getBou
 
 
 def test_five_thousand_messages_scroll(chat: Page, gateway: FakeGateway, site: str) -> None:
-    messages = [message for n in range(1, 2501) for message in turn(n, f"Question {n}", f"Answer {n}\n\nmore")]
+    messages = [message for n in range(1, 2501) for message in stored_turn(n, f"Question {n}", f"Answer {n}\n\nmore")]
     for message in messages:
         message["content"][0]["html"] = f"<p>{message['content'][0]['text']}</p>"
     gateway.answers["chat.history"] = lambda params: gateway.history(messages)
@@ -152,9 +152,9 @@ def test_scrolling_down_from_a_linked_message_leads_back_to_the_present(chat: Pa
         chat.wait_for_timeout(100)
         if chat.get_by_text("Question 80", exact=True).count() and chat.locator("#newer").is_hidden():
             break
-    begin(gateway, "live", "Now?")
+    start_run(gateway, "live", "Now?")
     expect(chat.get_by_text("Now?", exact=True)).to_have_count(1)
-    texts = questions(chat)
+    texts = user_messages(chat)
     assert texts[-1] == "Now?"
     numbers = [int(text.split()[1]) for text in texts[:-1]]
     assert numbers == list(range(numbers[0], 81))
@@ -164,7 +164,7 @@ def test_a_message_that_is_gone_is_said(chat: Page, gateway: FakeGateway, site: 
     def history(params: dict[str, Any]) -> dict[str, Any]:
         if "around" in params:
             raise Refused("NOT_FOUND", "this conversation has no message 'gone' any more")
-        return gateway.history(turn(1, "Hi", "Hello"))
+        return gateway.history(stored_turn(1, "Hi", "Hello"))
 
     gateway.answers["chat.history"] = history
     chat.goto(f"{site}/#agent%3Amain%3Amain/gone")

@@ -10,8 +10,8 @@ from clawsite.accounts.models import User
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session
-from tests.stack import Stack
-from tests.web.screen import OpenChat, on_phone, send
+from tests.harness.stack import Stack
+from tests.web.chat_page import OpenChat, on_phone, send
 
 PATIENCE = 40_000  # ms: a loaded machine starts a run late, and that is not what is tested here
 
@@ -71,11 +71,11 @@ def test_a_run_with_an_error_is_played_back_and_exported(page: Page, live: Stack
 
 
 def test_the_dashboard_knows_who_is_connected_and_who_works(
-    browser: Browser, live: Stack, person: Callable[..., User], open_chat: OpenChat
+    browser: Browser, live: Stack, make_user: Callable[..., User], open_chat: OpenChat
 ) -> None:
     first = open_chat("agent:main:counted")
     open_chat("agent:main:counted", first.context.new_page())
-    operator = person("Operator")
+    operator = make_user("Operator")
     operator.is_staff = True
     operator.save()
     desk = browser.new_context().new_page()

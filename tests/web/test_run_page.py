@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Event, Run, Session
+from tests.harness.recorded_run import create_recorded_run, recorded_events, wire_events
+from tests.web.chat_page import sign_in
 from tests.web.fake_gateway import FakeGateway, Refused
-from tests.web.recordings import record, story, wire_events
-from tests.web.screen import sign_in
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -21,8 +21,8 @@ PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture
-def flight(user: User, session_of: Callable[..., Session]) -> Run:
-    return record(user, session_of(user, "agent:main:talk"))
+def flight(user: User, make_session: Callable[..., Session]) -> Run:
+    return create_recorded_run(user, make_session(user, "agent:main:talk"))
 
 
 def signed_in(user: User) -> Client:
@@ -50,9 +50,9 @@ def test_the_summary_needs_no_script(user: User, flight: Run) -> None:
     assert "deny entry `write`" in page
 
 
-def test_the_list_has_ones_own_runs_and_pages(user: User, flight: Run, person: Callable[..., User], session_of: Any) -> None:
-    other = person()
-    record(other, session_of(other), "theirs")
+def test_the_list_has_ones_own_runs_and_pages(user: User, flight: Run, make_user: Callable[..., User], make_session: Any) -> None:
+    other = make_user()
+    create_recorded_run(other, make_session(other), "theirs")
     client = signed_in(user)
     assert re.findall(r'href="/runs/(\d+)/"', text_of(client.get("/runs/"))) == [str(flight.pk)]
     assert "None of your runs are in this state" in text_of(client.get("/runs/?status=error"))
@@ -62,15 +62,15 @@ def test_the_list_has_ones_own_runs_and_pages(user: User, flight: Run, person: C
     ] * 3
 
 
-def test_a_stranger_finds_no_run_and_nobody_looks_without_signing_in(flight: Run, person: Callable[..., User]) -> None:
-    stranger = signed_in(person())
+def test_a_stranger_finds_no_run_and_nobody_looks_without_signing_in(flight: Run, make_user: Callable[..., User]) -> None:
+    stranger = signed_in(make_user())
     for address in (f"/runs/{flight.pk}/", f"/runs/{flight.pk}/export/", "/runs/99999999999999999999999999/"):
         assert stranger.get(address).status_code == 404
         assert Client().get(address).status_code == 302
 
 
-def test_an_operator_sees_how_it_went_and_no_words(flight: Run, person: Callable[..., User]) -> None:
-    operator = signed_in(person("Operator"))
+def test_an_operator_sees_how_it_went_and_no_words(flight: Run, make_user: Callable[..., User]) -> None:
+    operator = signed_in(make_user("Operator"))
     page = text_of(operator.get(f"/runs/{flight.pk}/"))
     assert "refused by layer agent" in page and "not its content" in page
     export = text_of(operator.get(f"/runs/{flight.pk}/export/"))
@@ -94,7 +94,7 @@ def test_a_run_whose_events_are_gone_says_so(user: User, flight: Run) -> None:
 @pytest.fixture
 def recorder(page: Page, gateway: FakeGateway, site: str, user: User, flight: Run) -> Page:
     """The page with the recorder filled, on a desk."""
-    events = wire_events(story())
+    events = wire_events(recorded_events())
     gateway.answers["runs.events"] = lambda asked: answer(events, asked)
     sign_in(page, site, user)
     page.goto(f"{site}/runs/{flight.pk}/")
@@ -167,30 +167,30 @@ def test_a_click_on_the_lanes_goes_there(recorder: Page) -> None:
 
 
 def test_a_run_that_goes_on_is_followed_and_stopped(
-    page: Page, gateway: FakeGateway, site: str, user: User, session_of: Callable[..., Session]
+    page: Page, gateway: FakeGateway, site: str, user: User, make_session: Callable[..., Session]
 ) -> None:
-    run = record(user, session_of(user, "agent:main:talk"), ended=False)
-    known = wire_events(story(ended=False))[:12]
+    run = create_recorded_run(user, make_session(user, "agent:main:talk"), ended=False)
+    known = wire_events(recorded_events(ended=False))[:12]
     gateway.answers["runs.events"] = lambda asked: answer(known, asked, ended=False)
     sign_in(page, site, user)
     page.goto(f"{site}/runs/{run.pk}/")
     expect(page.locator("#place")).to_have_text("event 12 of 12")
     expect(page.locator("#live")).to_be_visible()
-    known.extend(wire_events(story(ended=False))[12:])
-    gateway.tell("k1", "assistant", messageId="m1", attempt=1, delta="x", offset=0)
+    known.extend(wire_events(recorded_events(ended=False))[12:])
+    gateway.send_event("k1", "assistant", messageId="m1", attempt=1, delta="x", offset=0)
     expect(page.locator("#place")).to_have_text(f"event {len(known)} of {len(known)}")
     page.get_by_role("button", name="Stop").click()
-    assert gateway.until_asked("chat.abort", 1) == [{"sessionKey": "agent:main:talk", "runId": "k1"}]
+    assert gateway.wait_for_calls("chat.abort", 1) == [{"sessionKey": "agent:main:talk", "runId": "k1"}]
 
 
 def test_without_a_socket_for_it_the_stored_run_is_played(
-    page: Page, gateway: FakeGateway, site: str, flight: Run, person: Callable[..., User]
+    page: Page, gateway: FakeGateway, site: str, flight: Run, make_user: Callable[..., User]
 ) -> None:
     def refuse(asked: dict[str, Any]) -> dict[str, Any]:
         raise Refused("INVALID_REQUEST", "no", details={"code": "MISSING_SCOPE", "missingScope": "operator.read"})
 
     gateway.answers["runs.events"] = refuse
-    sign_in(page, site, person("Operator"))
+    sign_in(page, site, make_user("Operator"))
     page.goto(f"{site}/runs/{flight.pk}/")
     expect(page.locator("#place")).to_have_text(f"event {flight.seq} of {flight.seq}")
     expect(page.locator("#story .call")).to_have_count(3)
@@ -206,7 +206,7 @@ def test_a_phone_has_room_for_all_of_it(browser: Browser, site: str, user: User,
     page.on("console", lambda message: "Content Security Policy" in message.text and faults.append(message.text))
     page.on("pageerror", lambda error: faults.append(str(error)))
     gateway = FakeGateway(page)
-    gateway.answers["runs.events"] = lambda asked: answer(wire_events(story()), asked)
+    gateway.answers["runs.events"] = lambda asked: answer(wire_events(recorded_events()), asked)
     sign_in(page, site, user)
     for address in (f"{site}/runs/{flight.pk}/", f"{site}/runs/"):
         page.goto(address)

@@ -4,9 +4,9 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from clawsite.accounts.models import User
+from tests.web.chat_page import open_page, sign_in
 from tests.web.fake_gateway import KEY, Refused
 from tests.web.fake_sessions import DAY, HOUR, FakeSessions, row
-from tests.web.screen import open_page, sign_in
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_new_name_is_shown_at_once_and_kept(chat: Page, gateway: FakeSessions,
     field.fill("Trip to Lyon")
     field.press("Enter")
     expect(item(chat, "Trip to Lyon")).to_be_visible()
-    assert gateway.until_asked("sessions.patch") == [{"key": "agent:main:trip", "title": "Trip to Lyon"}]
+    assert gateway.wait_for_calls("sessions.patch") == [{"key": "agent:main:trip", "title": "Trip to Lyon"}]
     expect(item(chat, "Trip to Lyon").get_by_role("link")).to_be_focused()
 
 
@@ -136,7 +136,7 @@ def test_pinned_ones_go_first(chat: Page, gateway: FakeSessions, site: str) -> N
     open_page(chat, site)
     choose(chat, "Second", "Pin")
     expect(chat.locator("#session-list .name").first).to_have_text("Second")
-    assert gateway.until_asked("sessions.patch") == [{"key": "agent:main:b", "pinned": True}]
+    assert gateway.wait_for_calls("sessions.patch") == [{"key": "agent:main:b", "pinned": True}]
     choose(chat, "Second", "Unpin")
     expect(chat.locator("#session-list .name").last).to_have_text("Second")
 
@@ -180,7 +180,7 @@ def test_the_main_conversation_is_not_deleted_but_begun_anew(chat: Page, gateway
     assert gateway.calls("sessions.reset") == []
     choose(chat, "Main talk", "Reset")
     chat.get_by_role("dialog").get_by_role("button", name="Reset").click()
-    assert gateway.until_asked("sessions.reset")[0]["key"] == KEY
+    assert gateway.wait_for_calls("sessions.reset")[0]["key"] == KEY
 
 
 @pytest.mark.parametrize("age", [2 * HOUR, 3 * DAY], ids=["in one group", "alone in its group"])
@@ -247,7 +247,7 @@ def test_an_answer_to_an_earlier_search_comes_too_late(chat: Page, gateway: Fake
     open_page(chat, site)
     field = chat.get_by_label("Search all chats")
     field.fill("old")
-    gateway.until_asked("sessions.search")
+    gateway.wait_for_calls("sessions.search")
     gateway.answers["sessions.search"] = lambda params: {"results": [{**hit, "snippet": params["query"]}]}
     field.fill("new")
     expect(chat.locator("#found-list .snippet")).to_have_text(["new"])
@@ -276,9 +276,9 @@ def test_with_one_agent_there_is_nothing_to_choose(chat: Page, gateway: FakeSess
 def test_what_is_shown_counts_as_read(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows.append(row("news", "News", unread=True))
     open_page(chat, site)
-    assert gateway.until_asked("sessions.read") == [{"key": KEY}]
+    assert gateway.wait_for_calls("sessions.read") == [{"key": KEY}]
     item(chat, "News").get_by_role("link").click()
-    assert gateway.until_asked("sessions.read", 2)[1] == {"key": "agent:main:news"}
+    assert gateway.wait_for_calls("sessions.read", 2)[1] == {"key": "agent:main:news"}
     expect(item(chat, "News").locator(".mark")).to_be_hidden()
 
 

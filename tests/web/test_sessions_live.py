@@ -8,13 +8,13 @@ from playwright.sync_api import Locator, Page, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Session, SessionMark
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, is_phone, on_desk_and_phone, send, show_list, until
+from tests.harness.stack import Stack
+from tests.web.chat_page import TIMEOUT_MS, OpenChat, answers, is_phone, on_desk_and_phone, send, show_chat_list, wait_until
 
 
 def answered(page: Page, text: str | re.Pattern[str] = re.compile(".")) -> None:
-    expect(page.locator(".message.assistant .answer").last).to_have_text(text, timeout=PATIENCE)
-    expect(page.locator("#stop")).to_be_hidden(timeout=PATIENCE)
+    expect(page.locator(".message.assistant .answer").last).to_have_text(text, timeout=TIMEOUT_MS)
+    expect(page.locator("#stop")).to_be_hidden(timeout=TIMEOUT_MS)
 
 
 def item(page: Page, title: str) -> Locator:
@@ -22,7 +22,7 @@ def item(page: Page, title: str) -> Locator:
 
 
 def choose(page: Page, title: str, act: str) -> None:
-    show_list(page)
+    show_chat_list(page)
     item(page, title).hover()
     item(page, title).get_by_role("button", name="Actions").click()
     page.get_by_role("menuitem", name=act).click()
@@ -31,18 +31,18 @@ def choose(page: Page, title: str, act: str) -> None:
 def test_the_list_of_another_window_follows(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:main:followed")
     second = open_chat("agent:main:elsewhere", page.context.new_page())
-    show_list(second)
+    show_chat_list(second)
     send(first, "[[tokens=40 delay_ms=50]] count the sheep")
-    expect(item(second, "count the sheep").locator(".mark")).to_have_text("Running", timeout=PATIENCE)
+    expect(item(second, "count the sheep").locator(".mark")).to_have_text("Running", timeout=TIMEOUT_MS)
     answered(first)
     # It was read where it was shown, so the other window does not call it new.
-    expect(item(second, "count the sheep").locator(".mark")).to_be_hidden(timeout=PATIENCE)
+    expect(item(second, "count the sheep").locator(".mark")).to_be_hidden(timeout=TIMEOUT_MS)
     choose(first, "count the sheep", "Rename")
     first.keyboard.type("Sheep")
     first.keyboard.press("Enter")
-    expect(item(second, "Sheep")).to_be_visible(timeout=PATIENCE)
+    expect(item(second, "Sheep")).to_be_visible(timeout=TIMEOUT_MS)
     choose(second, "Sheep", "Pin")
-    expect(first.locator("#session-list section:not([hidden]) h2").first).to_have_text("Pinned", timeout=PATIENCE)
+    expect(first.locator("#session-list section:not([hidden]) h2").first).to_have_text("Pinned", timeout=TIMEOUT_MS)
     expect(item(first, "Sheep").locator(".pin")).to_be_visible()
 
 
@@ -50,19 +50,19 @@ def test_an_answer_that_nobody_has_seen_is_new(open_chat: OpenChat, user: User) 
     page = open_chat("agent:main:unseen")
     # Slow enough that the answer is still incomplete when the chat is left.
     send(page, "[[tokens=40 delay_ms=100]] tell me later")
-    expect(item(page, "tell me later")).to_be_visible(timeout=PATIENCE)
+    expect(item(page, "tell me later")).to_be_visible(timeout=TIMEOUT_MS)
     page.get_by_role("button", name="New chat", exact=True).click()
-    expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=PATIENCE)
+    expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=TIMEOUT_MS)
     page.reload()
-    expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=PATIENCE)
+    expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=TIMEOUT_MS)
     item(page, "tell me later").get_by_role("link").click()
     answered(page)
     page.get_by_role("button", name="New chat", exact=True).click()
     expect(item(page, "tell me later").locator(".mark")).to_be_hidden()
     unread = SessionMark.objects.filter(user=user, read_position__lt=F("session__entry_count"))
-    until(page, lambda: not unread.exists())  # the server has heard of it
+    wait_until(page, lambda: not unread.exists())  # the server has heard of it
     page.reload()
-    expect(item(page, "tell me later")).to_be_visible(timeout=PATIENCE)
+    expect(item(page, "tell me later")).to_be_visible(timeout=TIMEOUT_MS)
     expect(item(page, "tell me later").locator(".mark")).to_be_hidden()
 
 
@@ -78,14 +78,14 @@ def test_search_leads_to_the_message(open_chat: OpenChat) -> None:
         ("ZEPHYR hil", ["zephyr", re.compile("hil")], "zephyr"),
         ("天气很好", ["天气很好"], "适合散步"),  # in the middle of words that have no blanks between them
     ):
-        show_list(page)
+        show_chat_list(page)
         page.get_by_role("button", name="New chat", exact=True).click()
         expect(page.locator(".message")).to_have_count(0)
-        show_list(page)
+        show_chat_list(page)
         page.get_by_label("Search all chats").fill(wanted)
-        expect(hit.locator("mark")).to_have_text(marked, timeout=PATIENCE)
+        expect(hit.locator("mark")).to_have_text(marked, timeout=TIMEOUT_MS)
         hit.click()
-        expect(page.locator(".message.assistant.pointed-at")).to_contain_text(said, timeout=PATIENCE)
+        expect(page.locator(".message.assistant.pointed-at")).to_contain_text(said, timeout=TIMEOUT_MS)
 
 
 def test_a_deleted_conversation_comes_back_whole(open_chat: OpenChat, page: Page) -> None:
@@ -93,14 +93,14 @@ def test_a_deleted_conversation_comes_back_whole(open_chat: OpenChat, page: Page
     send(first, "What can you do?")
     answered(first, re.compile("demo model"))
     second = open_chat("agent:demo:beside", page.context.new_page())
-    expect(item(second, "What can you do?")).to_be_visible(timeout=PATIENCE)
+    expect(item(second, "What can you do?")).to_be_visible(timeout=TIMEOUT_MS)
     item(first, "What can you do?").get_by_role("link").focus()
     first.keyboard.press("Delete")
     expect(item(first, "What can you do?")).to_have_count(0)
-    expect(item(second, "What can you do?")).to_have_count(0, timeout=PATIENCE)
+    expect(item(second, "What can you do?")).to_have_count(0, timeout=TIMEOUT_MS)
     first.get_by_role("button", name="Undo").click()
     answered(first, re.compile("demo model"))
-    expect(item(second, "What can you do?")).to_be_visible(timeout=PATIENCE)
+    expect(item(second, "What can you do?")).to_be_visible(timeout=TIMEOUT_MS)
 
 
 def test_what_is_archived_leaves_the_list_of_every_window(open_chat: OpenChat, page: Page) -> None:
@@ -108,12 +108,12 @@ def test_what_is_archived_leaves_the_list_of_every_window(open_chat: OpenChat, p
     send(first, "Search my files for hello")
     answered(first)
     second = open_chat("agent:demo:beside-it", page.context.new_page())
-    expect(item(second, "Search my files")).to_be_visible(timeout=PATIENCE)
+    expect(item(second, "Search my files")).to_be_visible(timeout=TIMEOUT_MS)
     choose(first, "Search my files", "Archive")
-    expect(item(second, "Search my files")).to_have_count(0, timeout=PATIENCE)
+    expect(item(second, "Search my files")).to_have_count(0, timeout=TIMEOUT_MS)
     expect(first.locator("#title")).to_have_text(re.compile("Search my files"))  # still shown, with its name
     first.get_by_role("button", name="Undo").click()
-    expect(item(second, "Search my files")).to_be_visible(timeout=PATIENCE)
+    expect(item(second, "Search my files")).to_be_visible(timeout=TIMEOUT_MS)
 
 
 @on_desk_and_phone
@@ -125,14 +125,14 @@ def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
     answered(page)
     page.get_by_role("button", name="Details").click()
     steps = page.locator("#timeline .label")
-    expect(steps.first).to_have_text("Queued", timeout=PATIENCE)
+    expect(steps.first).to_have_text("Queued", timeout=TIMEOUT_MS)
     expect(steps.last).to_have_text("Completed")
     assert "glob" in steps.all_inner_texts()
     page.locator("#thinking-level").select_option("low")
     page.reload()
     if is_phone(page):  # a sheet over the conversation, so it does not stay open
         page.get_by_role("button", name="Details").click()
-    expect(page.locator("#thinking-level")).to_have_value("low", timeout=PATIENCE)
+    expect(page.locator("#thinking-level")).to_have_value("low", timeout=TIMEOUT_MS)
     expect(page.locator("#usage")).to_contain_text("tokens")
 
 
@@ -145,12 +145,12 @@ def test_agent_and_model_are_chosen_and_the_context_is_measured(open_chat: OpenC
     send(page, '[[text="from the agent"]] which one?')
     answered(page, "from the agent")
     page.locator("#model").select_option("openai/gpt-5-mini")
-    until(page, Session.objects.filter(owner=user, model="openai/gpt-5-mini").exists)  # else the message might be there first
+    wait_until(page, Session.objects.filter(owner=user, model="openai/gpt-5-mini").exists)  # else the message might be there first
     send(page, '[[text="from the model"]] and now?')
     answered(page, "from the model")
-    expect(page.locator(".message.assistant footer").last).to_contain_text("gpt-5-mini", timeout=PATIENCE)
+    expect(page.locator(".message.assistant footer").last).to_contain_text("gpt-5-mini", timeout=TIMEOUT_MS)
     meter = page.get_by_role("meter")
-    expect(meter).to_have_attribute("aria-valuetext", re.compile(r"[1-9].* of 272K tokens"), timeout=PATIENCE)
+    expect(meter).to_have_attribute("aria-valuetext", re.compile(r"[1-9].* of 272K tokens"), timeout=TIMEOUT_MS)
     expect(page.locator("#agent")).to_have_value("main")
 
 
@@ -158,33 +158,33 @@ def test_one_acts_and_goes_elsewhere_from_the_palette(open_chat: OpenChat) -> No
     page = open_chat("agent:main:by-keys")
     send(page, '[[text="here it is"]] find the keys')
     answered(page, "here it is")
-    expect(item(page, "find the keys")).to_be_visible(timeout=PATIENCE)
+    expect(item(page, "find the keys")).to_be_visible(timeout=TIMEOUT_MS)
 
     def choose_in_palette(words: str, name: str) -> None:
         page.keyboard.press("Control+k")
         page.keyboard.type(words)
-        expect(page.locator("#palette [aria-selected=true]")).to_contain_text(name, timeout=PATIENCE)
+        expect(page.locator("#palette [aria-selected=true]")).to_contain_text(name, timeout=TIMEOUT_MS)
         page.keyboard.press("Enter")
 
     choose_in_palette("rename", "Rename")
     expect(page.get_by_label("Chat name")).to_be_focused()
     page.keyboard.type("Lost keys")
     page.keyboard.press("Enter")
-    expect(item(page, "Lost keys")).to_be_visible(timeout=PATIENCE)
+    expect(item(page, "Lost keys")).to_be_visible(timeout=TIMEOUT_MS)
     choose_in_palette("new ch", "New chat")
     expect(page.locator("#title")).to_have_text("New chat")
     choose_in_palette("lost", "Lost keys")
-    expect(page.locator("#title")).to_have_text("Lost keys", timeout=PATIENCE)
-    expect(answers(page)).to_have_text(["here it is"], timeout=PATIENCE)
+    expect(page.locator("#title")).to_have_text("Lost keys", timeout=TIMEOUT_MS)
+    expect(answers(page)).to_have_text(["here it is"], timeout=TIMEOUT_MS)
     page.reload()
-    expect(page.locator("#title")).to_have_text("Lost keys", timeout=PATIENCE)
+    expect(page.locator("#title")).to_have_text("Lost keys", timeout=TIMEOUT_MS)
 
 
-def test_who_may_read_all_conversations_lists_their_own(live: Stack, person: Any, session_of: Any, page: Page) -> None:
-    session_of(person(), "agent:main:secret-plan")
-    auditor = person("User", "Auditor")
-    session_of(auditor, "agent:main:own-plan")
+def test_who_may_read_all_conversations_lists_their_own(live: Stack, make_user: Any, make_session: Any, page: Page) -> None:
+    make_session(make_user(), "agent:main:secret-plan")
+    auditor = make_user("User", "Auditor")
+    make_session(auditor, "agent:main:own-plan")
     live.sign_in(page, auditor)
     page.goto(live.url)
-    expect(page.locator("#session-list li[data-key='agent:main:own-plan']")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#session-list li[data-key='agent:main:own-plan']")).to_be_visible(timeout=TIMEOUT_MS)
     expect(page.locator("#session-list li[data-key='agent:main:secret-plan']")).to_have_count(0)

@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from clawsite.accounts.models import User
 from sessions_app.models import Session, SessionMember
 from sessions_app.sessions.members import share
-from tests.stack import Stack
-from tests.web.axe import look
-from tests.web.furnished import PATIENCE, patient
-from tests.web.screen import answer_words, answers, questions, send
+from tests.harness.stack import Stack
+from tests.web.axe import check_accessibility
+from tests.web.chat_page import answer_texts, answers, send, user_messages
+from tests.web.sample_data import TIMEOUT_MS, long_timeout
 
 pytestmark = pytest.mark.dialect
 
@@ -27,22 +27,22 @@ Open = Callable[..., Page]
 
 @pytest.fixture(autouse=True)
 def patience() -> Iterator[None]:
-    with patient():
+    with long_timeout():
         yield
 
 
 @pytest.fixture
-def ada(person: Any) -> User:
-    return named(person, "ada", "Ada Lovelace")
+def ada(make_user: Any) -> User:
+    return named(make_user, "ada", "Ada Lovelace")
 
 
 @pytest.fixture
-def bert(person: Any) -> User:
-    return named(person, "bert", "")
+def bert(make_user: Any) -> User:
+    return named(make_user, "bert", "")
 
 
-def named(person: Any, name: str, display_name: str) -> User:
-    user: User = person(name=f"{name}-{next(numbers)}")
+def named(make_user: Any, name: str, display_name: str) -> User:
+    user: User = make_user(name=f"{name}-{next(numbers)}")
     user.display_name = display_name
     user.save(update_fields=["display_name"])
     return user
@@ -55,7 +55,7 @@ def opened(live: Stack, browser: Browser) -> Iterator[Open]:
 
     def open_page(user: User, key: str = "", **size: Any) -> Page:
         context = browser.new_context(**size)
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         contexts.append(context)
         page = context.new_page()
         live.sign_in(page, user)
@@ -69,9 +69,9 @@ def opened(live: Stack, browser: Browser) -> Iterator[Open]:
 
 
 @pytest.fixture
-def plan(session_of: Any, ada: User) -> Session:
+def plan(make_session: Any, ada: User) -> Session:
     """A conversation of Ada's, which nobody has written in."""
-    session: Session = session_of(ada, "agent:main:plan")
+    session: Session = make_session(ada, "agent:main:plan")
     session.title = "The plan"
     session.save(update_fields=["title"])
     return session
@@ -221,11 +221,11 @@ def test_both_see_the_same_answer_grow_and_who_asked(opened: Open, plan: Session
     expect(hers.get_by_role("button", name="Stop", exact=True)).to_be_visible()
     for page in (hers, his):
         expect(page.locator(".ending[data-state=ended]")).to_be_attached()
-    assert answer_words(hers) == answer_words(his) != []
+    assert answer_texts(hers) == answer_texts(his) != []
     ask(hers, '[[text="Two"]] second', "Two")
     expect(his.locator(".message.user.of-other h2")).to_have_text(ada.username)
     expect(answers(his).last).to_have_text("Two")
-    assert questions(hers) == questions(his)
+    assert user_messages(hers) == user_messages(his)
     for page, other in ((hers, bert), (his, ada)):  # the same from the history
         page.reload()
         expect(answers(page)).to_have_count(2)
@@ -373,13 +373,13 @@ def test_everybody_can_use_it(opened: Open, plan: Session, ada: User, bert: User
     for page in (hers, his):
         expect(answers(page)).to_have_text("One")
         expect(page.locator(".message.streaming")).to_have_count(0)
-        look(page, "the shared conversation", faults)
+        check_accessibility(page, "the shared conversation", faults)
         people(page)
         if page is hers:
             page.locator("#people-add summary").click()
             page.get_by_label("Username").fill("nobody")
             page.get_by_role("button", name="Share", exact=True).click()
             expect(page.get_by_role("alert").filter(has_text="nobody")).to_be_visible()
-        look(page, "the people", faults)
+        check_accessibility(page, "the people", faults)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert not faults, "\n".join(faults)

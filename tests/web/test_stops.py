@@ -13,15 +13,15 @@ from clawsite.accounts.models import User
 from sessions_app.models import Freeze, Run, Session
 from sessions_app.runs import freezes, lifecycle
 from sessions_app.sessions.service import ensure_session
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, answers, open_page, send
+from tests.harness.stack import Stack
+from tests.web.chat_page import TIMEOUT_MS, answers, open_page, send
 
 pytestmark = pytest.mark.usefixtures("database")
 
 
 @pytest.fixture
-def operator(person: Callable[..., User]) -> User:
-    return staff(person("Operator", "User", name="olga"))
+def operator(make_user: Callable[..., User]) -> User:
+    return staff(make_user("Operator", "User", name="olga"))
 
 
 def staff(user: User) -> User:
@@ -88,7 +88,7 @@ def test_the_way_back_leads_to_pages_of_ours_only(operator: User, elsewhere: str
     assert answer["Location"] == "/stops/"
 
 
-def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator: User, person: Callable[..., User]) -> None:
+def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator: User, make_user: Callable[..., User]) -> None:
     client = signed_in(operator)
     page = client.get("/admin/").content.decode()
     assert "Stop everything" in page
@@ -104,7 +104,7 @@ def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator
     assert health["value"] != "ready"
     (told,) = now["stopped"]
     assert (told["words"].startswith("Everything was frozen by host"), told["href"]) == (True, f"/stops/#stop-{made.pk}")
-    auditor = signed_in(staff(person("Auditor"))).get("/admin/").content.decode()
+    auditor = signed_in(staff(make_user("Auditor"))).get("/admin/").content.decode()
     assert "Everything was frozen by host" in auditor
     assert "Resume…" not in auditor
     assert "Stop everything" not in auditor
@@ -120,9 +120,9 @@ def test_an_agent_has_the_button_on_its_page_in_the_admin(operator: User) -> Non
 
 
 def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
-    operator: User, user: User, session_of: Callable[..., Session]
+    operator: User, user: User, make_session: Callable[..., Session]
 ) -> None:
-    accepted = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
+    accepted = lifecycle.accept_run(user=user, session=make_session(user), run_id="k1", prompt="hi")
     address = f"/runs/{accepted.pk}/"
     assert "Freeze this run" in signed_in(operator).get(address).content.decode()
     signed_in(operator).post("/stops/stop/", {"scope": "run", "subject": str(accepted.pk), "reason": "in circles"})
@@ -139,25 +139,25 @@ def test_the_whole_story_in_a_browser(page: Page, live: Stack, operator: User) -
     key = "agent:main:halted"
     open_page(page, f"{live.url}/#{key.replace(':', '%3A')}")
     send(page, "[[tokens=12 hang_after=4 times=1 tag=story]]")
-    expect(answers(page)).to_contain_text("w3", timeout=PATIENCE)
+    expect(answers(page)).to_contain_text("w3", timeout=TIMEOUT_MS)
     board = page.context.new_page()
     board.goto(f"{live.url}/admin/")
     board.get_by_text("Stop everything", exact=True).click()
     board.get_by_label("Reason (shown to people who are waiting)").fill("it <b>deletes</b> files")
     board.get_by_role("button", name="Freeze now").click()
-    expect(board.locator(".stopped-now")).to_contain_text("Everything was frozen by olga", timeout=PATIENCE)
-    expect(page.locator("#halted")).to_contain_text("it <b>deletes</b> files", timeout=PATIENCE)
+    expect(board.locator(".stopped-now")).to_contain_text("Everything was frozen by olga", timeout=TIMEOUT_MS)
+    expect(page.locator("#halted")).to_contain_text("it <b>deletes</b> files", timeout=TIMEOUT_MS)
     expect(page.locator("#halted")).to_contain_text("Frozen by olga")
-    expect(page.locator(".ending .note")).to_have_text("Waiting: frozen by an operator", timeout=PATIENCE)
+    expect(page.locator(".ending .note")).to_have_text("Waiting: frozen by an operator", timeout=TIMEOUT_MS)
     expect(answers(page)).to_have_count(0)
     assert Run.objects.get(session=ensure_session(operator, key)).reason == "frozen"
     page.reload()
-    expect(page.locator("#halted")).to_contain_text("Frozen by olga", timeout=PATIENCE)
+    expect(page.locator("#halted")).to_contain_text("Frozen by olga", timeout=TIMEOUT_MS)
     page.locator("#halted a").click()
     page.get_by_label("Reason for resuming").fill("it was the test data")
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_text("Nothing is frozen.")).to_be_visible(timeout=PATIENCE)
-    expect(board.locator(".stopped-now")).to_have_count(0, timeout=PATIENCE)
+    expect(page.get_by_text("Nothing is frozen.")).to_be_visible(timeout=TIMEOUT_MS)
+    expect(board.locator(".stopped-now")).to_have_count(0, timeout=TIMEOUT_MS)
     open_page(page, f"{live.url}/#{key.replace(':', '%3A')}")
-    expect(answers(page)).to_contain_text("w11", timeout=PATIENCE)
+    expect(answers(page)).to_contain_text("w11", timeout=TIMEOUT_MS)
     expect(page.locator("#halted")).to_be_hidden()

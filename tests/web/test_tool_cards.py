@@ -6,18 +6,18 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import start_run, stored_message
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import begin, stored_message
 
 
 def test_thinking_has_a_clock_and_then_its_duration(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
+    start_run(gateway)
+    gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
     summary = opened.locator(".thinking summary")
     expect(summary).to_have_text(re.compile(r"Thinking\s+[1-9] s"))
-    frame = gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="So", offset=0)
+    frame = gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="So", offset=0)
     frame["payload"]["ts"] = 1 + 4200
-    gateway.deliver(frame)
+    gateway.send(frame)
     expect(summary).to_have_text(re.compile(r"Thought for\s+4\.2 s"))
 
 
@@ -33,20 +33,20 @@ def test_a_call_by_hand_needs_no_answer_of_a_model(stored: Callable[..., Page]) 
 
 def test_a_tools_output_is_shown_while_it_runs_and_folded_afterwards(opened: Page, gateway: FakeGateway) -> None:
     lines = [f"line {n}" for n in range(100)]
-    begin(gateway)
-    gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make", "env": {"A": 1}})
+    start_run(gateway)
+    gateway.send_event("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make", "env": {"A": 1}})
     card = opened.locator(".tool")
     expect(card.locator(".about")).to_have_text("make")
-    gateway.tell("r1", "tool", phase="update", name="exec", toolCallId="c1", partialResult="\n".join(lines[:50]))
+    gateway.send_event("r1", "tool", phase="update", name="exec", toolCallId="c1", partialResult="\n".join(lines[:50]))
     expect(card.locator(".result pre")).to_be_visible()
     expect(card.locator(".result pre")).to_contain_text("line 49")
     expect(card.locator(".result pre")).not_to_contain_text("line 9\n")
     result = {"content": [{"type": "text", "text": "\n".join(lines)}], "details": {}}
-    frame = gateway.note(
+    frame = gateway.record_event(
         "r1", "tool", phase="result", name="exec", toolCallId="c1", isError=False, result=result, meta={"verdict": "allowed"}
     )
     frame["payload"]["ts"] = 1 + 2300
-    gateway.deliver(frame)
+    gateway.send(frame)
     expect(card.locator("h3")).to_have_text(re.compile(r"exec\s+make\s+completed\s+allowed\s+2\.3 s"))
     expect(card.locator(".result")).to_be_hidden()
     card.locator("summary").press("Enter")
@@ -111,14 +111,14 @@ MOVING = "() => document.getAnimations().filter((each) => each.playState === 'ru
 
 
 def test_nothing_moves_for_who_asks_for_less_motion(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
-    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
-    gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make"})
+    start_run(gateway)
+    gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
+    gateway.send_event("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make"})
     expect(opened.locator(".tool")).to_contain_text("running")
     opened.wait_for_function(f"() => ({MOVING})() > 0")  # there is something to keep still
     opened.emulate_media(reduced_motion="reduce")
     assert opened.evaluate(MOVING) == 0
-    gateway.tell("r1", "tool", phase="start", name="read", toolCallId="c2", args={})
+    gateway.send_event("r1", "tool", phase="start", name="read", toolCallId="c2", args={})
     expect(opened.locator(".tool")).to_have_count(2)
     assert opened.evaluate(MOVING) == 0
 

@@ -12,9 +12,9 @@ import pytest
 
 from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.models import Device
+from tests.harness.stack import Stack
 from tests.journeys.openclaw.terminal import Terminal
 from tests.protocol.openclaw.packages import modules, node
-from tests.stack import Stack
 
 PATIENCE = 120.0  # it takes 3 s to start, the terminal UI 8, and several times that on a busy machine
 ESCAPE = "\x1b"
@@ -86,8 +86,8 @@ LOOKING = (
 )
 
 
-def test_its_commands_that_only_look_show_what_is_there(live, tmp_path, person):
-    olga = person("User", "Operator", "Approver", name="olga")
+def test_its_commands_that_only_look_show_what_is_there(live, tmp_path, make_user):
+    olga = make_user("User", "Operator", "Approver", name="olga")
     Device.objects.create(owner=olga, fingerprint="ab" * 32, public_key="x", display_name="Kitchen", is_node=True)
     at_gateway = (live.url.replace("http", "ws"), live.api_token(olga))
     key = "agent:main:looked-at"
@@ -112,8 +112,8 @@ def test_its_commands_that_only_look_show_what_is_there(live, tmp_path, person):
     assert "client connected" in logs
 
 
-def test_its_terminal_ui_chats_stops_a_run_and_comes_back_with_the_token_of_its_device(openclaw, session, person):
-    openclaw.token = issue_token(person(), "openclaw", ["operator.read", "operator.write"])[1]  # programs get no device token
+def test_its_terminal_ui_chats_stops_a_run_and_comes_back_with_the_token_of_its_device(openclaw, session, make_user):
+    openclaw.token = issue_token(make_user(), "openclaw", ["operator.read", "operator.write"])[1]  # programs get no device token
     with openclaw.terminal("--url", openclaw.url, "--token", openclaw.token, "--session", session) as first:
         first.wait_for("gateway connected", PATIENCE)
         first.type("say [[tokens=9 hang_after=3]]\r")

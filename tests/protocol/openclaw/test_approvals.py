@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clawsite.infra import clock, db
-from tests.approvals import asked
+from tests.harness.approvals import create_approval
 from tests.protocol.openclaw.test_schema import faults
 from tools_app.approvals import external, grants
 from tools_app.approvals import requests as approval_requests
@@ -24,8 +24,8 @@ ENDS = {
 
 
 @pytest.fixture
-def people(person):
-    return {"ada": person("User", name="ada"), "ben": person("Approver", "Operator", name="ben")}
+def people(make_user):
+    return {"ada": make_user("User", name="ada"), "ben": make_user("Approver", "Operator", name="ben")}
 
 
 async def end(how: str, question: Approval, approver: Any) -> Any:
@@ -41,11 +41,11 @@ async def end(how: str, question: Approval, approver: Any) -> Any:
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, sockets, session_of, token_of):
-    session = await db.write(session_of, people["ada"], KEY)
-    ada, ben = [await sockets.connect(token_of(people[name])) for name in ("ada", "ben")]
+async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, sockets, make_session, make_token):
+    session = await db.write(make_session, people["ada"], KEY)
+    ada, ben = [await sockets.connect(make_token(people[name])) for name in ("ada", "ben")]
     await ada.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
-    question = await db.write(asked, people["ada"], session, "ls", alone=True)
+    question = await db.write(create_approval, people["ada"], session, "ls", alone=True)
     back = await ada.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
     found = list(faults("SessionApprovalReplay", back["approvalReplay"]))
     assert len(back["approvalReplay"]["approvals"]) == 1
@@ -63,22 +63,22 @@ async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, soc
     assert found == []
 
 
-async def test_a_question_from_outside_is_told_too(people, sockets, token_of):
+async def test_a_question_from_outside_is_told_too(people, sockets, make_token):
     question = await db.write(
         external.request_external_approval, by=people["ada"], name="x", command="make", cwd="", agent="", seconds=600, alone=True
     )
-    ben = await sockets.connect(token_of(people["ben"]))
+    ben = await sockets.connect(make_token(people["ben"]))
     found = list(faults("ApprovalGetResult", await ben.call("approval.get", {"id": str(question.pk)})))
     await end("denied", question, ben)
     found += faults("ApprovalHistoryResult", await ben.call("approval.history"))
     assert found == []
 
 
-async def test_pages_and_grants_are_as_openclaw_publishes_them(people, sockets, session_of, token_of):
-    ben = await sockets.connect(token_of(people["ben"]))
+async def test_pages_and_grants_are_as_openclaw_publishes_them(people, sockets, make_session, make_token):
+    ben = await sockets.connect(make_token(people["ben"]))
     for line, how in (("ls", "allowed always"), ("make " + "x" * 600, "allowed for a while"), ("git status", "denied")):
-        session = await db.write(session_of, people["ada"])
-        await end(how, await db.write(asked, people["ada"], session, line, alone=True), ben)
+        session = await db.write(make_session, people["ada"])
+        await end(how, await db.write(create_approval, people["ada"], session, line, alone=True), ben)
     hand: dict[str, Any] = {"by": people["ben"], "expires_at": clock.now().replace(year=2100)}
     await db.write(grants.add_manually, ["/usr/bin/" + "y" * 600], scope="directory", subject="/srv", **hand, alone=True)
     await db.write(grants.add_manually, ["ls"], scope="installation", by=people["ben"], alone=True)

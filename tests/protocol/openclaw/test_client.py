@@ -89,17 +89,17 @@ async def connected(openclaw: OpenClaw, address: str, token: str, **options: Any
     return (await openclaw.find(lambda line: "hello" in line or "refused" in line))["hello"]
 
 
-async def test_openclaws_client_connects_sends_and_streams(openclaw, address, hand, person, token_of):
-    hello = await connected(openclaw, address, token_of(person(name="ada")), caps=["tool-events"])
+async def test_openclaws_client_connects_sends_and_streams(openclaw, address, worker, make_user, make_token):
+    hello = await connected(openclaw, address, make_token(make_user(name="ada")), caps=["tool-events"])
     assert (hello["type"], hello["protocol"], hello["auth"]["role"]) == ("hello-ok", 4, "operator")
     assert await openclaw.call("sessions.subscribe", {}) == {"subscribed": True}
     sent = await openclaw.call("chat.send", {"sessionKey": "main", "message": "hi", "deliver": False, "idempotencyKey": "k1"})
     assert (sent["runId"], sent["status"]) == ("k1", "started")
-    await hand.start("k1")
-    await hand.say("k1", "Hello")
+    await worker.start("k1")
+    await worker.stream("k1", "Hello")
     await openclaw.event("chat", state="delta", runId="k1", deltaText="Hello")
-    await hand.say("k1", ", Ada")
-    await hand.finish("k1")
+    await worker.stream("k1", ", Ada")
+    await worker.finish("k1")
     final = await openclaw.event("chat", state="final", runId="k1")
     assert final["message"]["content"] == [{"type": "text", "text": "Hello, Ada"}]
     told = "".join(line["payload"]["deltaText"] for line in openclaw.seen if (line.get("payload") or {}).get("state") == "delta")
@@ -109,31 +109,31 @@ async def test_openclaws_client_connects_sends_and_streams(openclaw, address, ha
     assert [message["role"] for message in history["messages"]] == ["user", "assistant"]
 
 
-async def test_openclaws_client_waits_for_the_second_answer_of_agent(openclaw, address, hand):
+async def test_openclaws_client_waits_for_the_second_answer_of_agent(openclaw, address, worker):
     await connected(openclaw, address, "test-gateway-token")
     asked = {"message": "hi", "agentId": "main", "deliver": False, "timeout": 600, "idempotencyKey": "k2"}
     answer = asyncio.create_task(openclaw.request("agent", asked, expectFinal=True))
     await openclaw.event("sessions.changed", reason="created")  # it was accepted in the same transaction
-    await hand.start("k2")
-    await hand.say("k2", "Done")
-    await hand.finish("k2")
+    await worker.start("k2")
+    await worker.stream("k2", "Done")
+    await worker.finish("k2")
     final = (await answer)["payload"]
     assert (final["status"], final["summary"], final["result"]["payloads"]) == ("ok", "completed", [{"text": "Done"}])
 
 
-async def test_openclaws_client_stops_a_run(openclaw, address, hand):
+async def test_openclaws_client_stops_a_run(openclaw, address, worker):
     await connected(openclaw, address, "test-gateway-token")
     await openclaw.call("chat.send", {"sessionKey": "main", "message": "hi", "idempotencyKey": "k3"})
-    await hand.start("k3")
-    await hand.say("k3", "It was")
+    await worker.start("k3")
+    await worker.stream("k3", "It was")
     stopped = await openclaw.call("chat.abort", {"sessionKey": "main", "runId": "k3"})
     assert (stopped["ok"], stopped["aborted"], stopped["runIds"]) == (True, True, ["k3"])
-    await hand.abort("k3")
+    await worker.abort("k3")
     assert (await openclaw.event("chat", state="aborted", runId="k3"))["stopReason"] == "rpc"
 
 
-async def test_openclaws_client_understands_refusals(openclaw, address, person, token_of):
-    await connected(openclaw, address, token_of(person(name="ada"), "operator.read"))
+async def test_openclaws_client_understands_refusals(openclaw, address, make_user, make_token):
+    await connected(openclaw, address, make_token(make_user(name="ada"), "operator.read"))
     unknown = await openclaw.request("board.get", {})
     assert unknown["error"] == "unknown method: board.get"
     forbidden = await openclaw.request("chat.send", {"sessionKey": "main", "message": "hi", "idempotencyKey": "k"})
@@ -142,9 +142,9 @@ async def test_openclaws_client_understands_refusals(openclaw, address, person, 
     assert gone["details"] == {"reason": "APPROVAL_NOT_FOUND"}
 
 
-async def test_openclaws_client_that_asks_for_the_scope_of_approvals_alone_sees_questions(openclaw, address, person, token_of):
+async def test_openclaws_client_that_asks_for_the_scope_of_approvals_alone_sees_questions(openclaw, address, make_user, make_token):
     """As `openclaw gateway call exec.approval.list` does: it asks for the published scope of the method."""
-    approver = token_of(person("Approver", name="ben"))
+    approver = make_token(make_user("Approver", name="ben"))
     hello = await connected(openclaw, address, approver, scopes=["operator.approvals"])
     assert hello["auth"]["scopes"] == ["operator.approvals"]
     assert await openclaw.call("exec.approval.list", {}) == []
@@ -157,7 +157,7 @@ async def test_openclaws_client_is_refused_with_a_wrong_token(openclaw, address)
     assert refused["refused"].startswith("unauthorized")
 
 
-async def test_openclaws_client_comes_back_after_a_restart(openclaw, address, hand):
+async def test_openclaws_client_comes_back_after_a_restart(openclaw, address, worker):
     await connected(openclaw, address, "test-gateway-token")
     await runtime.stop()
     assert (await openclaw.event("shutdown"))["reason"] == "service restart"

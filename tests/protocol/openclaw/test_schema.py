@@ -14,7 +14,7 @@ import pytest
 from agents.models import Agent
 from clawsite.gateway.server import registry, runtime
 from sessions_app.models import Run
-from tests.devices import TestDevice
+from tests.harness.devices import FakeDevice
 from tests.protocol.openclaw.packages import published
 
 RESULTS = {
@@ -77,10 +77,10 @@ def _without_ours(value: Any, ours: dict[str, set[str]], place: str = "") -> Any
 
 
 @pytest.fixture
-async def client(sockets, person, token_of, settings, tmp_path):
+async def client(sockets, make_user, make_token, settings, tmp_path):
     settings.LOG_DIRECTORY = tmp_path
     (tmp_path / "clawsite-2026-01-01.log").write_text("one line\nanother\n")
-    operator = token_of(person("User", "Operator", "Approver", name="operator"))
+    operator = make_token(make_user("User", "Operator", "Approver", name="operator"))
     me = {"id": "openclaw-control-ui", "version": "2026.9.1", "platform": "linux", "mode": "webchat", "instanceId": "one"}
     return await sockets.connect(operator, client=me, caps=["tool-events"])
 
@@ -105,7 +105,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_answers_are_as_openclaw_publishes_them(client, hand):
+async def test_answers_are_as_openclaw_publishes_them(client, worker):
     answers = {
         "connect": client.hello,
         "sessions.create": await client.call("sessions.create", {"key": KEY, "displayName": "A note"}),
@@ -127,15 +127,15 @@ async def test_a_session_is_listed_as_openclaw_publishes_it(client):
         assert list(faults("SessionRow", {name: value for name, value in row.items() if value is not None})) == []
 
 
-async def test_catching_up_by_messages_is_as_openclaw_publishes_it(client, hand):
+async def test_catching_up_by_messages_is_as_openclaw_publishes_it(client, worker):
     asked = {"sessionKey": KEY}
     await client.call("agent", {**asked, "message": "Go", "idempotencyKey": "one"})
-    await hand.whole_run("one", "Gone")
+    await worker.complete("one", "Gone")
     cursor = (await client.call("chat.history", asked))["deltaCursor"]
     for run_id in ("two", "three"):
         await client.call("agent", {**asked, "message": "Go on", "idempotencyKey": run_id})
-    await hand.start("two")
-    await hand.say("two", "Going")
+    await worker.start("two")
+    await worker.stream("two", "Going")
     delta = await client.call("chat.history", {**asked, "cursor": cursor, "inputRunIds": ["one", "three"]})
     assert list(faults("ChatHistoryDeltaResult", delta)) == []
     assert (len(delta["messages"]), delta["inFlightRun"]["runId"], delta["pendingInputs"]["total"]) == (1, "two", 1)
@@ -145,21 +145,21 @@ async def test_catching_up_by_messages_is_as_openclaw_publishes_it(client, hand)
     assert list(faults("ChatHistoryResetResult", lost)) == []
 
 
-async def test_events_and_frames_are_as_openclaw_publishes_them(client, hand, eventually):
+async def test_events_and_frames_are_as_openclaw_publishes_them(client, worker, eventually):
     for run_id in ("told", "stopped", "failed"):
         key = f"agent:main:{run_id}"
         await client.call("agent", {"sessionKey": key, "message": "Go", "idempotencyKey": run_id})
-        await hand.start(run_id)
-        await hand.say(run_id, "One", " and two")
-        await hand.use(run_id, "read")
-    await hand.finish("told")
+        await worker.start(run_id)
+        await worker.stream(run_id, "One", " and two")
+        await worker.use_tool(run_id, "read")
+    await worker.finish("told")
     await client.call("chat.abort", {"sessionKey": "agent:main:stopped"})
-    await hand.abort("stopped")
-    await hand.fail("failed", "the model is away", "rate_limit")
+    await worker.abort("stopped")
+    await worker.fail("failed", "the model is away", "rate_limit")
     await client.send({"type": "req", "id": "c", "method": "sessions.compact", "params": {"key": "told", "idempotencyKey": "sum"}})
     await eventually(lambda: Run.objects.filter(run_id="sum").exists())
-    await hand.start("sum")
-    await hand.summarise("sum", "they told", "m-told")
+    await worker.start("sum")
+    await worker.compact("sum", "they told", "m-told")
     for state, run_id in (("final", "told"), ("aborted", "stopped"), ("error", "failed")):
         await client.event("chat", state=state, runId=run_id)
     refused = await client.request("chat.send", {"sessionKey": "agent:main:told"})
@@ -179,9 +179,9 @@ async def test_events_and_frames_are_as_openclaw_publishes_them(client, hand, ev
     assert seen == {"AgentEvent", "SessionOperationEvent", *CHAT.values()}
 
 
-async def test_a_call_by_hand_is_answered_as_openclaw_publishes_it(stack, person):
+async def test_a_call_by_hand_is_answered_as_openclaw_publishes_it(stack, make_user):
     Agent.objects.create(slug="demo", name="Demo", model="demo/clawsite")
-    async with stack().client(person()) as caller:
+    async with stack().client(make_user()) as caller:
         wish = {"name": "write", "args": {"path": "a.md", "content": "# A"}}
         done = await caller.request("tools.invoke", wish)
         refused = await caller.request("tools.invoke", {**wish, "sessionKey": "agent:demo:main"})
@@ -190,15 +190,15 @@ async def test_a_call_by_hand_is_answered_as_openclaw_publishes_it(stack, person
     assert [fault for answer in (done, refused, wrong) for fault in faults("ToolsInvokeResult", answer)] == []
 
 
-async def test_devices_and_nodes_are_told_as_openclaw_publishes_it(sockets, person, token_of):
+async def test_devices_and_nodes_are_told_as_openclaw_publishes_it(sockets, make_user, make_token):
     """An operator's device and a node, from their wish to be let in; the node is asked with parameters and without."""
-    mine = {"token": token_of(person("Operator", "User"))}
+    mine = {"token": make_token(make_user("Operator", "User"))}
     pairing = await sockets.connect(mine["token"])
-    desk, node = TestDevice(), TestDevice()
+    desk, node = FakeDevice(), FakeDevice()
     declared = {"role": "node", "commands": ["lights.on"], "caps": ["lights"], "permissions": {"lights": True}, "pathEnv": "/bin"}
     found = []
     for device, connect in ((desk, {}), (node, {**declared, "auth": mine})):
-        request = {"requestId": (await device.refused(sockets, **connect))["details"]["requestId"]}
+        request = {"requestId": (await device.connect_error(sockets, **connect))["details"]["requestId"]}
         found += faults("DevicePairRequestedEvent", await pairing.event("device.pair.requested", **request))
         await pairing.call("device.pair.approve", request)
         found += faults("DevicePairResolvedEvent", await pairing.event("device.pair.resolved", **request))
@@ -221,8 +221,8 @@ async def test_devices_and_nodes_are_told_as_openclaw_publishes_it(sockets, pers
     assert found == []
 
 
-async def test_a_missing_scope_is_told_as_openclaw_publishes_it(sockets, person, token_of):
-    reader = await sockets.connect(token_of(person(name="reader"), "operator.read"))
+async def test_a_missing_scope_is_told_as_openclaw_publishes_it(sockets, make_user, make_token):
+    reader = await sockets.connect(make_token(make_user(name="reader"), "operator.read"))
     refused = await reader.request("chat.send", {"sessionKey": "main", "message": "hi", "idempotencyKey": "k"})
     assert refused["error"]["code"] == "FORBIDDEN"
     assert list(faults("MissingScopeErrorDetails", refused["error"]["details"])) == []
