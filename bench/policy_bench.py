@@ -7,9 +7,9 @@ authorize   one tool call, as it is checked and recorded: query and verdict as J
 tool set    what this adds to the start of a run: read rules and tools from SQLite, create, check and describe the tools
 …, cold     the same in the first run after a policy change, with empty caches
 
-The plain version (tests/harness/reference_policy.py) loops over rows and entries with fnmatch and explains nothing; for the
-tool set it reads the rows through the ORM. Rounds are interleaved. The exit code is 1 if a promise is not kept. On a busy machine, raise the
-priority (`chrt -r 1 python -m bench.policy_bench`): p99 is easily disturbed by other processes.
+The plain version (tests/harness/reference_policy.py) loops over rows and entries with fnmatch and explains nothing; for the tool
+set it reads the rows through the ORM. Rounds are interleaved. The exit code is 1 if a promise is not kept. On a busy machine,
+raise the priority (`chrt -r 1 python -m bench.policy_bench`): p99 is easily disturbed by other processes.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Run `claw` as a separate process."""
+"""Run `claw` as a process with arguments and an environment, and return its output and exit code."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
-TIMEOUT = 60
+TIMEOUT_SECONDS = 60
 
 
 @dataclass
@@ -19,7 +19,7 @@ class ClawResult:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """Return the environment without Clawsite's variables, plus the given ones."""
+    """Return the environment without Clawsite's settings, except for the given ones."""
     ours = ("CLAWSITE_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return inherited | {"PYTHONUNBUFFERED": "1", **more}
@@ -46,7 +46,7 @@ def run_claw(*arguments: str, env: Mapping[str, str], stdin: str = "") -> ClawRe
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     return ClawResult(done.returncode, done.stdout, done.stderr)
