@@ -161,7 +161,7 @@ def test_who_may_pair_devices_lets_them_in_on_the_page(user):
     device = Device.objects.get()
     assert (device.owner, device.allowed_commands) == (user, ["lights.on", "system.run"])
     late = browser.post(f"{path}/reject/", follow=True).content.decode()
-    assert "already approved" in late
+    assert "This pairing request is closed" in late
 
 
 def test_who_may_not_pair_devices_neither_sees_nor_decides(user, make_user):

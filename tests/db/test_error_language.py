@@ -46,7 +46,7 @@ async def test_a_client_gets_errors_in_the_language_it_names(user, locale, missi
         assert (await desk.request("sessions.create", {"key": "main"}))["ok"]
         answers = [await desk.request("runs.get", {"runId": "none"})]
         answers.append(await desk.request("sessions.delete", {"key": "main"}))
-        desk.leave()
+        desk.disconnect()
     assert [(answer["error"]["code"], answer["error"]["message"]) for answer in answers] == [
         ("NOT_FOUND", missing),
         ("INVALID_REQUEST", taken),

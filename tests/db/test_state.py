@@ -94,7 +94,7 @@ def test_too_many_queued_runs_are_refused_in_words(user, make_session, settings)
     session = make_session(user)
     accept(user, session, "k1")
     accept(user, session, "k2")
-    with pytest.raises(QueueFull, match="are queued"):
+    with pytest.raises(QueueFull, match="queued runs"):
         accept(user, session, "k3")
 
 

@@ -62,7 +62,7 @@ def test_the_admin_makes_and_changes_them_and_nothing_else_of_a_token(browser):
 
 
 def test_a_pattern_that_could_not_match_is_refused(user):
-    with pytest.raises(InvalidRequest, match="the deny list"):
+    with pytest.raises(InvalidRequest, match="The deny list"):
         issue_token(user, "x", [], deny_tools=["re*ad"])
 
 

@@ -148,8 +148,8 @@ def build_path(route: str, name: Any) -> str:
 
 def is_listed(route: str) -> bool:
     listed = route in IN_PATH or route in IN_FORM or route in WITHOUT_OBJECT or admin_model(route) is not None
-    # The admin's app lists and its page for unknown URLs.
-    return listed or route == REST or route.startswith(("admin/^(?P<app_label>", "admin/(?P<url>"))
+    # The admin's app lists, its page for unknown URLs, and the redirect from old webhook URLs.
+    return listed or route == REST or route.startswith(("admin/^(?P<app_label>", "admin/(?P<url>", "^admin/gateway/(?P<page>"))
 
 
 def isolation_cases(route: str) -> Iterator[IsolationCase]:

@@ -268,7 +268,7 @@ async def test_a_node_that_leaves_before_it_answers_is_not_asked_again(device, a
 async def test_an_invocation_that_the_bus_has_lost_is_found_by_the_poll(device, ada, node, monkeypatch):
     from clawsite.gateway.nodes.connected import ConnectedNodes
 
-    monkeypatch.setattr(ConnectedNodes, "hear", lambda desk, message: None)
+    monkeypatch.setattr(ConnectedNodes, "handle_message", lambda desk, message: None)
     socket = await node()
     asking = asyncio.create_task(ada.call("node.invoke", asked(device, timeoutMs=20_000)))
     await answer_next(socket, device, payload=1)
