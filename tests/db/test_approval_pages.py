@@ -18,7 +18,7 @@ from tests.harness.approvals import build_card, build_plan, create_approval, cre
 from tests.harness.page_source import compact_html
 from tools_app.approvals import approvers, grants
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.supervise import NO_RULE_CODE
+from tools_app.approvals.command_decision import NO_RULE_CODE
 from tools_app.exec.gate.types import Script
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
@@ -254,7 +254,7 @@ def test_it_is_told_why_an_answer_became_void(ada, ben, question):
     for address in (reverse("approval", args=[question.pk]), reverse("approvals-history")):
         page = browser(ben).get(address).content.decode()
         assert "ben approved it once; canceled before it started" in page
-        assert "who approved it may not approve it any more" in page
+        assert "the approver no longer has permission to approve it" in page
 
 
 def test_a_grant_of_two_names_both(ada, ben, make_user, make_session):

@@ -24,8 +24,8 @@ from tests.harness.approvals import (
 )
 from tools_app.approvals import expiry, external, grants
 from tools_app.approvals import requests as approval_requests
+from tools_app.approvals.command_decision import use_approval_or_grants
 from tools_app.approvals.grants import GrantTerms
-from tools_app.approvals.supervise import use_approval_or_grants
 from tools_app.models import Approval, ApprovalVote, Grant
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]

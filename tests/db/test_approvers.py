@@ -15,7 +15,7 @@ from clawsite.web.approvals import card as approvals_card
 from sessions_app.models import Run, Session
 from sessions_app.runs.lifecycle import SENT_BY
 from tests.harness.approvals import allow_approval_requests, claim_run, decide_plan, plan_command, request_approval
-from tools_app.approvals import approvers, grants, supervise
+from tools_app.approvals import approvers, command_decision, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms
 from tools_app.models import Approval, ExecRule, Grant
@@ -80,7 +80,7 @@ CHANGES = [is_switched_off, loses_the_right, may_not_answer_their_own, is_not_of
 
 def start(claimed, plan, decided):
     with transaction.atomic():
-        return supervise.use_approval_or_grants(claimed, plan, decided)
+        return command_decision.use_approval_or_grants(claimed, plan, decided)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest
 from clawsite.infra.models import AuditEntry
 from tests.harness.approvals import allow_approval_requests, claim_run, create_approval, decide_plan, plan_command
 from tools_app.approvals import grants, rule_document
-from tools_app.approvals.supervise import use_approval_or_grants
+from tools_app.approvals.command_decision import use_approval_or_grants
 from tools_app.exec.rules import delete_rule, enable_asking, rules_for, save_rule
 from tools_app.models import Approval, ExecRule, Grant
 

@@ -16,7 +16,7 @@ from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from tests.harness.page_source import compact_html
 from tests.harness.policies import create_tool_call, restore_policy
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test

@@ -9,7 +9,7 @@ from clawsite.infra import clock
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from sessions_app.runs import lifecycle
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store import replay as policy_replay

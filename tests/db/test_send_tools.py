@@ -68,7 +68,7 @@ async def test_a_session_is_found_by_its_label(user, make_session, running):
     result = await call_tool(env, "sessions_send", label="the ops room", message="ping", timeout_seconds=0)
     assert result.details["sessionKey"] == there.key
     wrong = await call_tool(env, "sessions_send", label="the ops room", agent_id="helper", message="ping", timeout_seconds=0)
-    assert "no session labelled 'the ops room' of agent 'helper'" in wrong.text
+    assert "no session labeled 'the ops room' of agent 'helper'" in wrong.text
 
 
 @pytest.mark.parametrize(

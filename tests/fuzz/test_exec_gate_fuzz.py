@@ -10,7 +10,7 @@ from tests.fuzz import oracle
 from tests.fuzz.chance import SEED
 from tests.fuzz.grammar import GOOD, WORDS_OF_GOOD, Lines
 from tools_app.exec.gate import examine, verdict
-from tools_app.exec.gate.shell import parser
+from tools_app.exec.gate.shell import shfmt
 from tools_app.exec.gate.types import AllowEntry, ExecContext, Executable, GateRules
 
 COUNT = int(os.environ.get("CLAWSITE_FUZZ_LINES", "1500"))
@@ -39,7 +39,7 @@ def files(tmp_path, monkeypatch):
         return Executable(name, f"/programs/{name}", f"/programs/{name}", "", bare=name) if name in ALLOWED else None
 
     monkeypatch.setattr(examine, "find_executable", find)
-    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
     monkeypatch.setattr(verdict, "_cache", type(verdict._cache)())
     return folder
 
@@ -86,10 +86,10 @@ async def test_without_the_filter_before_the_parsers_the_fuzz_finds_what_they_mi
 
 
 async def test_without_the_list_of_node_types_the_fuzz_finds_commands_in_substitutions(files, tmp_path, monkeypatch):
-    from tools_app.exec.gate.shell import walk
+    from tools_app.exec.gate.shell import find_commands
     from tools_app.exec.gate.shell.second_parser import SecondParserResult
 
-    monkeypatch.setattr(walk.Walker, "part", lambda self, node: None)
+    monkeypatch.setattr(find_commands.Walker, "part", lambda self, node: None)
     monkeypatch.setattr(verdict, "run_second_parser", lambda line: SecondParserResult())
     _, _, wrong = await missed(["aa $(xx)", 'aa "$(xx)"', "aa ${v:-$(xx)}"], files, tmp_path)
     assert len(wrong) == 3

@@ -117,7 +117,7 @@ async def test_who_refuses_says_why_and_the_model_is_told(harness: WorkerHarness
     approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="not on a Friday")
     run = await harness.ended(run_pk)
     assert (run.status, times_run(files), calls_of(run)[0].status) == ("completed", 0, "refused")
-    assert last_result(run) == "exec_denied: a person refused the command: not on a Friday. It did not run."
+    assert last_result(run) == "exec_denied: an approver denied the command: not on a Friday. It did not run."
     assert transcript_of(run)[-1] == ("assistant", "done")
 
 
@@ -126,7 +126,7 @@ async def test_when_nobody_answers_it_does_not_run(harness: WorkerHarness, files
     Approval.objects.filter(pk=question.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
     run = await harness.ended(run_pk)
     assert (run.status, times_run(files)) == ("completed", 0)
-    assert last_result(run) == "exec_denied: nobody approved the command in time. It did not run."
+    assert last_result(run) == "exec_denied: the approval request expired. It did not run."
     with pytest.raises(Conflict):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
 

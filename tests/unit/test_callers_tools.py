@@ -7,7 +7,7 @@ from agents.llm.providers.dialect import EndpointDialect, learn_from_error
 from agents.llm.providers.responses_format import build_responses_body
 from tools_app.authorize import authorize_tool_call
 from tools_app.core.definition import CallRef
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules
 from tools_app.toolset import Toolset

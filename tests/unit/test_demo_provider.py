@@ -218,20 +218,25 @@ async def test_a_new_question_is_not_answered_with_an_old_result() -> None:
         ("run ls", "(no output)\n[exit code 2, 0.1 s]", True, "`ls` has run (exit code 2, 0.1 s):\n\n```\n(no output)\n```"),
         (
             "run ls",
-            "exec_denied: a person refused the command: no. It did not run.",
+            "exec_denied: an approver denied the command: no. It did not run.",
             True,
-            "I was not allowed to run `ls`:\n\n> a person refused",
+            "I was not allowed to run `ls`:\n\n> an approver denied",
         ),
         (
             "run ls",
             "[it runs in the background as `cmd-1`: use `process`]",
             False,
-            "`ls` was started and goes on in the background.",
+            "`ls` was started and is still running in the background.",
         ),
-        ("run ls", "one\n[it runs in the background as `cmd-1`]", False, "`ls` was started and goes on in the background."),
+        (
+            "run ls",
+            "one\n[it runs in the background as `cmd-1`]",
+            False,
+            "`ls` was started and is still running in the background.",
+        ),
         ("run ls", "`workdir` is not a directory", True, "The tool `exec` reported an error:"),
         ("运行 ls", "a.txt\n[exit code 0, 0.1 s]", False, "`ls` 已执行（exit code 0, 0.1 s）："),
-        ("运行 ls", "exec_denied: nobody approved the command in time. It did not run.", True, "我没有获准执行 `ls`："),
+        ("运行 ls", "exec_denied: the approval request expired. It did not run.", True, "我没有获准执行 `ls`："),
     ],
 )
 async def test_it_tells_what_came_of_a_command(said: str, result: str, is_error: bool, words: str) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from clawsite.cli.command import CommandFailed, run_command
 from clawsite.cli.commands import exec as exec_command
-from tools_app.exec.gate.shell import parser
+from tools_app.exec.gate.shell import shfmt
 
 
 @pytest.fixture
 def check(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 30)
+    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 30)
 
     def check(text, *options):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text if isinstance(text, bytes) else text.encode())))

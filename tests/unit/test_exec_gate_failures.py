@@ -9,7 +9,7 @@ import pytest
 from tests.unit.exec_gate import ALL, make_place, verdict
 from tools_app.exec.gate import examine
 from tools_app.exec.gate import verdict as gate
-from tools_app.exec.gate.shell import parser, second_parser
+from tools_app.exec.gate.shell import second_parser, shfmt
 from tools_app.exec.gate.types import GateRules
 
 
@@ -24,7 +24,7 @@ def shfmt_is(monkeypatch, tmp_path, script):
     program = tmp_path / "shfmt"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(parser, "find_shfmt", lambda: str(program))
+    monkeypatch.setattr(shfmt, "find_shfmt", lambda: str(program))
 
 
 def still_runs(noted):
@@ -40,7 +40,7 @@ async def asks_and_is_unread(place):
 
 
 async def test_without_the_parser_everything_asks(place, monkeypatch):
-    monkeypatch.setattr(parser, "find_shfmt", lambda: None)
+    monkeypatch.setattr(shfmt, "find_shfmt", lambda: None)
     assert await asks_and_is_unread(place)
 
 
@@ -64,7 +64,7 @@ async def test_a_parser_that_answers_nonsense_is_not_believed(place, monkeypatch
 
 
 async def test_a_parser_that_takes_too_long_is_ended(place, monkeypatch, tmp_path):
-    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 0.2)
     shfmt_is(monkeypatch, tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60")
     assert await asks_and_is_unread(place)
     assert not still_runs(tmp_path / "pid")
@@ -102,7 +102,7 @@ async def test_new_syntax_of_a_later_parser_asks(place, monkeypatch):
         tree["Stmts"][0]["Surprise"] = True
         return tree
 
-    original = parser.parse_line
+    original = shfmt.parse_line
     monkeypatch.setattr(gate, "parse_line", parse)
     assert (await verdict("ls", place)).effect == "ask"
 
@@ -123,7 +123,7 @@ async def test_a_line_is_read_once_and_the_number_of_kept_ones_is_bounded(place,
         read.append(line)
         return await original(line)
 
-    original = parser.parse_line
+    original = shfmt.parse_line
     monkeypatch.setattr(gate, "parse_line", parse)
     monkeypatch.setattr(gate, "MAX_CACHED_LINES", 2)
     for line in ("ls", "ls", "ls -l", "ls", "ls -a", "ls -l"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, TokenLimits, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 

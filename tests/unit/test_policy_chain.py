@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.test_policy_matcher import lists, tools
 from tools_app.policy.catalog import GROUP_BY_TOOL, NATIVE_NAMES, PROFILES, SUBAGENT_DENY
-from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.evaluation import Verdict, evaluate
 from tools_app.policy.layers import LAYERS
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow

@@ -18,7 +18,7 @@ from tools_app.policy.catalog import (
     SANDBOX_ALLOW,
     SUBAGENT_DENY,
 )
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.expectations import find_broken
 from tools_app.policy.layers import LAYERS
 from tools_app.policy.query import PolicyQuery, Sender

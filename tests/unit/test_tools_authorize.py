@@ -15,7 +15,7 @@ from tools_app.builtin.files.grep import make_grep
 from tools_app.builtin.files.read_write import make_edit, make_glob, make_read, make_write
 from tools_app.core.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
 from tools_app.execute import perform_call
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.sources.offered import CurrentOffer

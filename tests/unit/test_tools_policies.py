@@ -10,7 +10,7 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from tools_app.admin.policy_forms import ToolPolicyForm
 from tools_app.models import PolicyVersion, ToolPolicy
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store.policies import current_rules, delete_policy, install_policies, rules_at, save_policy

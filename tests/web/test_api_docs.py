@@ -14,7 +14,7 @@ def test_everybody_may_read_it_and_nobody_without_an_account_can_try_it(page: Pa
     page.goto(f"{site}/api/docs")
     expect(page.get_by_role("heading", name="REST API")).to_be_visible()
     page.locator("#listSessions > summary").click()
-    expect(page.locator("#listSessions")).to_contain_text("last used first")
+    expect(page.locator("#listSessions")).to_contain_text("most recently used first")
     expect(page.get_by_role("link", name="Sign in to try it")).to_be_visible()
     expect(page.get_by_role("button", name="Send as you")).to_have_count(0)
     faults: list[str] = []

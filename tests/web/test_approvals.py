@@ -429,7 +429,7 @@ def test_an_operator_is_led_from_a_refusal_to_letting_the_agent_ask(
         (True, {"status": "used", "decision": "allow-once", "by": "cleo"}, "approved once by cleo"),
         (False, {"status": "denied", "decision": "deny", "by": "cleo", "reason": "not on a Friday"}, "denied by cleo"),
         (False, {"status": "denied", "decision": "drop", "by": "ada"}, "skipped by ada"),
-        (False, {"status": "expired", "decision": "", "by": None}, "nobody answered in time"),
+        (False, {"status": "expired", "decision": "", "by": None}, "no decision before the deadline"),
     ],
 )
 def test_a_call_names_the_person_who_decided_and_not_a_layer(

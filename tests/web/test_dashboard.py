@@ -15,6 +15,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
 from sessions_app.runs import freezes, lifecycle
+from tests.harness.page_source import compact_html
 from tests.harness.recorded_run import create_recorded_run
 from tests.web.chat_page import sign_in
 
@@ -64,7 +65,7 @@ def test_it_says_what_goes_on_and_what_was_used(operator: User, work: list[Run])
     assert now["failed"][0][0]["href"] == f"/runs/{work[1].pk}/"
     assert [cell["text"] for cell in now["failed"][0]][1:3] == ["openai/gpt-5", "the model could not be reached"]
     assert [row[3]["text"] for row in now["slow"]] == ["9.6 s", "9.6 s"]
-    page = opened(operator).content.decode()
+    page = compact_html(opened(operator).content.decode())
     for words in ("$0.0252", "7,710 tokens", "openai/gpt-5", "By agent", "failed 1"):
         assert words in page
 
@@ -77,7 +78,9 @@ def test_while_everything_is_stopped_it_does_not_say_ready(operator: User, work:
     assert health() == ("ready", "good")
     freezes.freeze(Freeze.Scope.ALL, reason="smoke", by=operator)
     assert health() == ("frozen", "bad")
-    assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>frozen</dd>' in opened(operator).content.decode()
+    assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>frozen</dd>' in compact_html(
+        opened(operator).content.decode()
+    )
     freezes.resume(Freeze.Scope.ALL, reason="aired", by=operator)
     assert health() == ("ready", "good")
 
@@ -86,12 +89,14 @@ def test_moments_are_told_as_on_all_pages(operator: User, work: list[Run]) -> No
     now = json.loads(opened(operator, "/admin/dashboard/live/").content)
     cell = now["failed"][0][-1]
     assert datetime.fromisoformat(cell["at"]) == work[1].ended_at
-    assert f'<time datetime="{cell["at"]}" title="{cell["text"]}" aria-live="off" data-ago>' in opened(operator).content.decode()
+    assert f'<time datetime="{cell["at"]}" title="{cell["text"]}" aria-live="off" data-ago>' in compact_html(
+        opened(operator).content.decode()
+    )
 
 
 def test_an_operator_reads_reasons_and_no_words_and_an_auditor_both(operator: User, work: list[Run], make_user: Any) -> None:
-    assert "connection refused" not in opened(operator).content.decode()
-    assert "a private question" not in opened(operator).content.decode()
+    assert "connection refused" not in compact_html(opened(operator).content.decode())
+    assert "a private question" not in compact_html(opened(operator).content.decode())
     auditor = staff(make_user("Auditor"))
     assert "connection refused" in opened(auditor).content.decode()
 
@@ -128,7 +133,7 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(
 
 
 def test_an_empty_installation_has_a_dashboard_too(operator: User) -> None:
-    page = opened(operator).content.decode()
+    page = compact_html(opened(operator).content.decode())
     assert "No data for this period." in page
     assert "No workers found" in page
 

@@ -10,6 +10,7 @@ from django.test import Client
 
 from clawsite.accounts.models import User
 from clawsite.web.preferences import THEME_COLORS, THEME_COOKIE
+from tests.harness.page_source import compact_html
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -18,7 +19,7 @@ LANGUAGE_COOKIE = settings.LANGUAGE_COOKIE_NAME
 
 
 def html_of(response: Any) -> str:
-    tag = re.search(r"<html[^>]*>", response.content.decode())
+    tag = re.search(r"<html[^>]*>", compact_html(response.content.decode()))
     assert tag
     return tag[0]
 
@@ -126,7 +127,7 @@ def test_what_is_painted_around_the_page_is_its_paper(client: Client) -> None:
     tokens = (STATIC / "css/tokens.css").read_text()
     assert f"--paper: light-dark({THEME_COLORS['light']}, {THEME_COLORS['dark']});" in tokens
     client.post("/preferences/", {"theme": "dark"})
-    metas = re.findall(r'<meta name="theme-color"[^>]* content="(#\w+)"', client.get("/sign-in/").content.decode())
+    metas = re.findall(r'<meta name="theme-color"[^>]* content="(#\w+)"', compact_html(client.get("/sign-in/").content.decode()))
     assert metas == [THEME_COLORS["dark"], THEME_COLORS["dark"]]
     assert client.get("/manifest.webmanifest").json()["theme_color"] == THEME_COLORS["dark"]
 

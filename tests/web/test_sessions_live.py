@@ -117,7 +117,7 @@ def test_what_is_archived_leaves_the_list_of_every_window(open_chat: OpenChat, p
 
 
 @on_desk_and_phone
-def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
+def test_details_tell_of_the_last_run(open_chat: OpenChat, user: User) -> None:
     page = open_chat("agent:main:detailed")
     send(page, '[[tool=glob args={"pattern":"*"}]] look around')
     answered(page)
@@ -129,6 +129,7 @@ def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
     expect(steps.last).to_have_text("Completed")
     assert "glob" in steps.all_inner_texts()
     page.locator("#thinking-level").select_option("low")
+    wait_until(page, Session.objects.filter(owner=user, thinking_level="low").exists)
     page.reload()
     if is_phone(page):  # a sheet over the conversation, so it does not stay open
         page.get_by_role("button", name="Details").click()

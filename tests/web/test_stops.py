@@ -13,6 +13,7 @@ from clawsite.accounts.models import User
 from sessions_app.models import Freeze, Run, Session
 from sessions_app.runs import freezes, lifecycle
 from sessions_app.sessions.service import ensure_session
+from tests.harness.page_source import compact_html
 from tests.harness.stack import Stack
 from tests.web.chat_page import TIMEOUT_MS, answers, open_page, send
 
@@ -112,9 +113,9 @@ def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator
 
 def test_an_agent_has_the_button_on_its_page_in_the_admin(operator: User) -> None:
     agent = Agent.objects.get(slug="main")
-    page = signed_in(operator).get(f"/admin/agents/agent/{agent.pk}/change/").content.decode()
+    page = compact_html(signed_in(operator).get(f"/admin/agents/agent/{agent.pk}/change/").content.decode())
     assert "Freeze agent main" in page
-    assert '<input type="hidden" name="scope" value="agent"><input type="hidden" name="subject" value="main">' in page
+    assert '<input type="hidden" name="scope" value="agent"> <input type="hidden" name="subject" value="main">' in page
     assert "css/stops.css" in page
     assert "Freeze agent" not in signed_in(operator).get("/admin/agents/agent/add/").content.decode()
 
