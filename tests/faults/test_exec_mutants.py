@@ -327,7 +327,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(("promise", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_with_commands_breaks_its_promise(
+async def test_exec_mutation_violates_its_invariant(
     promise, scenario, mutate, harness: WorkerHarness, make_session, make_user, eventually, monkeypatch
 ):
     approver = make_user("Approver")

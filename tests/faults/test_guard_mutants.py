@@ -204,7 +204,7 @@ MUTANTS = [
 @pytest.mark.parametrize(
     ("lesson", "scenario", "mutate"), MUTANTS, ids=[f"{lesson}-{mutate.__name__}" for lesson, _, mutate in MUTANTS]
 )
-async def test_a_fault_beside_the_gate_breaks_its_lesson(
+async def test_guard_mutation_violates_only_its_invariant(
     lesson, scenario, mutate, make_user, make_session, tmp_path: Path, monkeypatch
 ):
     scene = Scene(make_user, make_session, Shell(tmp_path))
