@@ -22,7 +22,7 @@ from sessions_app.runs.client_tools import HANDED_OVER
 from sessions_app.runs.queue import ClaimedRun, LeaseLost
 from sessions_app.sessions.attachments import StoredFile
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.supervise import use_approval_or_grants
+from tools_app.approvals.command_decision import use_approval_or_grants
 from tools_app.authorize import Authorization, find_current_denial
 from tools_app.core.definition import CallRef, ImageBlock, ToolResult
 from tools_app.core.supervision import Supervision

@@ -185,9 +185,7 @@ class Runner:
                 self._tools.decided |= await self._store.reply(event, turn, self._plan)
             case TurnsUsedUp(limit):
                 self._end_stored = True
-                error = (
-                    f"the model was asked {limit} times without coming to an end; raise the agent's turns per run or ask for less"
-                )
+                error = f"turn limit reached ({limit} model calls): raise the agent's turns per run or ask for less"
                 await self._end(Run.Status.FAILED, "turns_used_up", error)
             case HandedOver(calls):
                 self._end_stored = True

@@ -26,7 +26,7 @@ from bench.report import align_columns
 from tests.unit.exec_gate_ordinary import ORDINARY
 from tools_app.exec.environment import SEARCH_PATH
 from tools_app.exec.gate import executable_names, verdict
-from tools_app.exec.gate.shell import parser as syntax
+from tools_app.exec.gate.shell import shfmt as syntax
 from tools_app.exec.gate.types import ExecContext
 
 LABELS = {"new": "new line", "shfmt": "… of which shfmt", "seen": "same line again", "names": "names on the PATH, once"}

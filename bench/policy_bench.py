@@ -129,7 +129,7 @@ class PolicySetup:
         from tests.harness import reference_policy
         from tools_app.authorize import authorize_tool_call
         from tools_app.models import ToolPolicy
-        from tools_app.policy.chain import evaluate
+        from tools_app.policy.evaluation import evaluate
         from tools_app.policy.rules import PolicyRules
         from tools_app.policy_store.policies import current_rules
         from tools_app.sources.tools import load_tools

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sessions_app.labels.rules import NOT_OFFERED
 from tools_app.core.definition import CallRef, Tool, ToolResult, text_result
 from tools_app.core.supervision import Plan, Supervision
-from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.evaluation import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.sources.offered import CurrentOffer

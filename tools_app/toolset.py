@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tools_app.core.definition import Tool, ToolEnv
-from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.evaluation import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.schemas.provider_profiles import adapt_parameters

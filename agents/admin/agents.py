@@ -22,7 +22,7 @@ from sessions_app.labels.rules import translate_rule
 from sessions_app.models import Session
 from tools_app.admin.base import ServiceAdmin
 from tools_app.models import ToolPolicy
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_store import policies
 from tools_app.policy_store.checks import find_warnings

@@ -14,7 +14,7 @@ from sessions_app.models import ToolCall
 from sessions_app.runs import queue, tool_calls
 from sessions_app.runs.queue import ClaimedRun
 from sessions_app.runs.tool_calls import CallDecision
-from tools_app.approvals.supervise import decide_command
+from tools_app.approvals.command_decision import decide_command
 from tools_app.authorize import Authorization, authorize_tool_call
 from tools_app.core.definition import CallRef
 from tools_app.core.supervision import Supervision
@@ -29,7 +29,7 @@ STATUS_BY_EFFECT = {
     "deny": ToolCall.Status.REFUSED,
     "hand_over": ToolCall.Status.HANDED_OVER,
 }
-MAX_TOOL_NAME_LENGTH = 128  # characters stored of a tool name, which the model may have authorization up
+MAX_TOOL_NAME_LENGTH = 128  # characters stored of a tool name, which may be one the model made up
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def find_session_by_key(env: ToolEnv, key: str) -> Session:
 def find_session_by_label(env: ToolEnv, label: str, agent: str = "") -> Session:
     found = _lookup_label(env, label, agent)
     if found is None:
-        raise _not_found_error(f"session labelled {label!r}" + (f" of agent {agent!r}" if agent else ""))
+        raise _not_found_error(f"session labeled {label!r}" + (f" of agent {agent!r}" if agent else ""))
     return found
 
 

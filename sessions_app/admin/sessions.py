@@ -77,7 +77,7 @@ class SessionAdmin(ReadOnlyAdmin):
     def state(self, session: Session) -> Any:
         return ("deleted", _("deleted")) if session.deleted_at else ("open", pgettext_lazy("state of a session", "open"))
 
-    state.label = {"deleted": "danger", "open": "success"}  # type: ignore[attr-defined]  # unfold's coloured words
+    state.label = {"deleted": "danger", "open": "success"}  # type: ignore[attr-defined]  # unfold's colored labels
 
     @admin.display(description=_("agent"), ordering="agent")
     def agent_link(self, session: Session) -> str:

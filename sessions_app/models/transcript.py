@@ -32,7 +32,7 @@ class TranscriptEntry(models.Model):
     # provider, model, usage, stopReason, toolCallId, toolName, isError, label: whatever the kind needs
     meta = models.JSONField(_("meta"), default=dict, blank=True)
     keep_through = models.PositiveIntegerField(
-        _("keep through"), null=True, blank=True, help_text=_("For a rewind: the last position to keep")
+        _("keep through"), null=True, blank=True, help_text=_("Last position kept by a rewind")
     )
     created_at = models.DateTimeField(_("created"))
 

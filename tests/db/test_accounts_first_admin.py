@@ -30,7 +30,7 @@ def new_link() -> str:
     return first_admin.hash_token(link.rstrip("/").rpartition("/")[2])
 
 
-def test_the_link_makes_an_administrator_who_is_no_superuser() -> None:
+def test_setup_link_creates_admin_without_superuser() -> None:
     user = first_admin.use_link(new_link(), "ada", PASSWORD)
     assert user.check_password(PASSWORD)
     assert user.is_staff
@@ -40,14 +40,14 @@ def test_the_link_makes_an_administrator_who_is_no_superuser() -> None:
     assert user.has_perm("accounts.change_user")
 
 
-def test_only_the_digest_of_the_link_is_stored() -> None:
+def test_only_setup_link_digest_is_stored() -> None:
     link = first_admin.create_first_admin_link("http://127.0.0.1:8765") or ""
     token = link.rstrip("/").rpartition("/")[2]
     assert len(token) >= 43  # 256 bits
     assert token not in str(FirstAdminLink.objects.values().get())
 
 
-def test_the_link_works_once() -> None:
+def test_setup_link_works_once() -> None:
     digest = new_link()
     first_admin.use_link(digest, "ada", PASSWORD)
     User.objects.all().update(is_active=False)  # even when there is no administrator any more
@@ -56,7 +56,7 @@ def test_the_link_works_once() -> None:
         first_admin.use_link(digest, "grace", PASSWORD)
 
 
-def test_a_new_link_ends_the_old_one() -> None:
+def test_new_setup_link_invalidates_old_one() -> None:
     old, new = new_link(), new_link()
     assert not first_admin.is_link_open(old)
     assert first_admin.is_link_open(new)
@@ -64,7 +64,7 @@ def test_a_new_link_ends_the_old_one() -> None:
         first_admin.use_link(old, "ada", PASSWORD)
 
 
-def test_the_link_expires_after_a_day() -> None:
+def test_setup_link_expires_after_one_day() -> None:
     digest = new_link()
     link = FirstAdminLink.objects.get()
     assert timedelta(hours=23) < link.expires_at - timezone.now() <= timedelta(hours=24)
@@ -75,7 +75,7 @@ def test_the_link_expires_after_a_day() -> None:
 
 
 @pytest.mark.parametrize("how", ["superuser", "operator"])
-def test_there_is_no_link_once_somebody_administers(how: str) -> None:
+def test_no_setup_link_once_admin_exists(how: str) -> None:
     digest = new_link()
     admin = User.objects.create_user("root", password=PASSWORD, is_superuser=how == "superuser")
     if how == "operator":
@@ -87,7 +87,7 @@ def test_there_is_no_link_once_somebody_administers(how: str) -> None:
     assert not User.objects.filter(username="mallory").exists()
 
 
-def test_a_name_that_is_taken_does_not_use_the_link_up() -> None:
+def test_taken_username_does_not_consume_setup_link() -> None:
     User.objects.create_user("ada", password="somebody else's")
     digest = new_link()
     with pytest.raises(Conflict):
@@ -96,12 +96,12 @@ def test_a_name_that_is_taken_does_not_use_the_link_up() -> None:
     assert User.objects.get(username="ada").check_password("somebody else's")
 
 
-def test_an_empty_digest_opens_nothing() -> None:
+def test_empty_digest_matches_no_setup_link() -> None:
     new_link()
     assert not first_admin.is_link_open("")
 
 
-def test_the_environment_can_name_the_first_administrator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_can_name_first_admin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAWSITE_ADMIN_USERNAME", "ada")
     monkeypatch.setenv("CLAWSITE_ADMIN_PASSWORD", PASSWORD)
     assert first_admin.create_first_admin_link("http://127.0.0.1:8765") is None
@@ -110,7 +110,7 @@ def test_the_environment_can_name_the_first_administrator(monkeypatch: pytest.Mo
     assert first_admin.admin_exists()
 
 
-def test_the_environment_changes_nothing_once_somebody_administers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_is_ignored_once_admin_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     first_admin.use_link(new_link(), "ada", PASSWORD)
     monkeypatch.setenv("CLAWSITE_ADMIN_USERNAME", "ada")
     monkeypatch.setenv("CLAWSITE_ADMIN_PASSWORD", "a new and different one")
@@ -119,7 +119,7 @@ def test_the_environment_changes_nothing_once_somebody_administers(monkeypatch: 
     assert User.objects.get(username="ada").check_password(PASSWORD)
 
 
-def test_a_name_no_form_would_take_is_refused_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_rejects_invalid_username(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAWSITE_ADMIN_USERNAME", "service:gateway")
     monkeypatch.setenv("CLAWSITE_ADMIN_PASSWORD", PASSWORD)
     with pytest.raises(InvalidRequest, match="CLAWSITE_ADMIN_USERNAME"):

@@ -32,11 +32,11 @@ def member(*names: str) -> User:
         (("Operator", "Approver", "User"), set(groups.SCOPES)),
     ],
 )
-def test_scopes_follow_from_membership(names: tuple[str, ...], scopes: set[str]) -> None:
+def test_scopes_follow_group_membership(names: tuple[str, ...], scopes: set[str]) -> None:
     assert groups.scopes_of(member(*names)) == scopes
 
 
-def test_an_account_that_is_switched_off_has_no_scopes() -> None:
+def test_disabled_account_has_no_scopes() -> None:
     user = member("Operator", "Approver", "User")
     user.is_active = False
     assert groups.scopes_of(user) == frozenset()
@@ -49,25 +49,25 @@ def rights() -> dict[str, set[str]]:
     }
 
 
-def test_installing_the_groups_again_changes_nothing() -> None:
+def test_reinstalling_groups_changes_nothing() -> None:
     before = rights()
     call_command("migrate", verbosity=0)
     assert rights() == before
     assert set(before) == {"Operator", "Approver", "User", "Auditor"}
 
 
-def test_what_was_taken_from_a_group_of_ours_or_added_to_it_is_put_right() -> None:
+def test_reinstalling_restores_modified_builtin_groups() -> None:
     before = rights()
     Group.objects.get(name="User").permissions.set(Permission.objects.filter(codename="administer_gateway"))
     call_command("migrate", verbosity=0)
     assert rights() == before
 
 
-def test_the_admin_says_of_each_group_what_it_may() -> None:
+def test_admin_describes_permissions_of_each_group() -> None:
     assert set(GROUP_DESCRIPTIONS) == set(groups.GATEWAY_PERMISSIONS)
 
 
-def test_operators_hold_every_table_and_auditors_only_look() -> None:
+def test_operators_manage_all_tables_auditors_only_view() -> None:
     held = rights()
     assert {"accounts.change_user", "sessions_app.delete_session", "auth.add_group"} <= held["Operator"]
     assert not held["Operator"] & {"accounts.approve_commands", "accounts.view_any_session", "sessions.view_session"}
@@ -82,7 +82,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return messages
 
 
-def test_every_change_of_rights_is_told_once_committed(told: list[dict[str, Any]]) -> None:
+def test_permission_change_is_published_once_after_commit(told: list[dict[str, Any]]) -> None:
     user = member("User")
     about = {"k": "account", "user": user.pk}
     group = Group.objects.get(name="Operator")
@@ -118,14 +118,14 @@ def test_every_change_of_rights_is_told_once_committed(told: list[dict[str, Any]
         assert about in told
 
 
-def test_signing_in_is_no_change_of_rights(told: list[dict[str, Any]]) -> None:
+def test_sign_in_publishes_no_permission_change(told: list[dict[str, Any]]) -> None:
     user = member("User")
     told.clear()
     user.save(update_fields=["last_login"])
     assert told == []
 
 
-def test_a_change_that_is_rolled_back_is_not_told(told: list[dict[str, Any]]) -> None:
+def test_rolled_back_permission_change_is_not_published(told: list[dict[str, Any]]) -> None:
     user = member("User")
     told.clear()
     with transaction.atomic():

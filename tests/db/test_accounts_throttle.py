@@ -47,7 +47,7 @@ def later(seconds: float) -> None:
         row.save()
 
 
-def test_five_failures_are_free_and_then_the_wait_doubles() -> None:
+def test_wait_doubles_after_five_free_failures() -> None:
     fail(5)
     assert waits(HERE) == 0
     for expected in (2, 4, 8, 16, 32):
@@ -55,20 +55,20 @@ def test_five_failures_are_free_and_then_the_wait_doubles() -> None:
         assert expected - 1 < waits(HERE) <= expected
 
 
-def test_the_wait_ends_by_itself() -> None:
+def test_wait_expires_on_its_own() -> None:
     fail(7)
     assert waits(HERE) > 0
     later(4)
     assert waits(HERE) == 0
 
 
-def test_waits_only_grow_and_never_pass_the_longest() -> None:
+def test_wait_grows_up_to_maximum() -> None:
     waits_in_order = [throttle.wait_seconds(failures, 900) for failures in range(5000)]
     assert waits_in_order == sorted(waits_in_order)
     assert (waits_in_order[5], waits_in_order[6], waits_in_order[-1]) == (0, 2, 900)
 
 
-def test_sitting_out_the_longest_wait_does_not_earn_new_free_tries() -> None:
+def test_maximum_wait_does_not_reset_free_attempts() -> None:
     fail(20)
     later(901)
     assert waits(HERE) == 0
@@ -76,7 +76,7 @@ def test_sitting_out_the_longest_wait_does_not_earn_new_free_tries() -> None:
     assert waits(HERE) > 800
 
 
-def test_failures_are_forgotten_after_twenty_quiet_minutes() -> None:
+def test_failures_expire_after_twenty_quiet_minutes() -> None:
     fail(20)
     later(20 * 60 + 1)
     fail(1)
@@ -98,11 +98,11 @@ def test_failures_are_forgotten_after_twenty_quiet_minutes() -> None:
         ("192.0.2.007", "unknown"),
     ],
 )
-def test_each_client_has_one_spelling(written: str, counted: str) -> None:
+def test_client_address_is_canonicalized(written: str, counted: str) -> None:
     assert client_address.canonicalize(written) == counted
 
 
-def test_another_spelling_of_an_address_is_the_same_address() -> None:
+def test_equivalent_address_spellings_share_one_counter() -> None:
     fail(6, "::ffff:192.0.2.7")
     assert waits("192.0.2.7") > 0
     fail(6, "2001:db8:1:2::1")
@@ -122,18 +122,18 @@ def test_another_spelling_of_an_address_is_the_same_address() -> None:
         ("nonsense", 1, HERE),
     ],
 )
-def test_forwarded_addresses_are_believed_as_far_as_proxies_are_trusted(forwarded: str, proxies: int, counted: str) -> None:
+def test_forwarded_addresses_are_trusted_only_from_trusted_proxies(forwarded: str, proxies: int, counted: str) -> None:
     assert client_address.resolve_client_address(HERE, forwarded, proxies) == counted
 
 
-def test_guesses_from_many_addresses_slow_the_account_down_for_a_minute_at_most() -> None:
+def test_distributed_guessing_delays_account_one_minute_at_most() -> None:
     for n in range(40):
         throttle.record_failure(f"203.0.113.{n}", "Ada")
     assert 50 < waits(THERE, " ada ") <= 60
     assert waits(THERE, "grace") == 0
 
 
-def test_strangers_do_not_keep_the_owner_waiting_where_they_have_signed_in_before() -> None:
+def test_distributed_guessing_does_not_delay_owners_known_address() -> None:
     throttle.check_and_count(THERE, "ada")
     throttle.record_success(THERE, "ada", admitted=True)
     for n in range(40):
@@ -142,14 +142,14 @@ def test_strangers_do_not_keep_the_owner_waiting_where_they_have_signed_in_befor
     assert waits(THERE, "ada") == 0
 
 
-def test_success_clears_the_account_and_not_the_address() -> None:
+def test_success_clears_account_counter_but_not_address() -> None:
     fail(6, HERE, "ada")
     throttle.record_success(HERE, "ada")
     assert waits(THERE, "ada") == 0
     assert waits(HERE, "ada") > 0
 
 
-def test_signing_in_to_an_account_of_ones_own_does_not_buy_guesses() -> None:
+def test_own_sign_in_does_not_reset_address_failures() -> None:
     for _ in range(4):
         throttle.record_failure(HERE, "ada")
         throttle.check_and_count(HERE, "mallory")
@@ -158,7 +158,7 @@ def test_signing_in_to_an_account_of_ones_own_does_not_buy_guesses() -> None:
     assert waits(HERE) > 0
 
 
-def test_what_people_type_as_a_name_is_not_kept() -> None:
+def test_attempted_usernames_are_not_stored() -> None:
     throttle.record_failure(HERE, "hunter2")
     assert not FailedSignIns.objects.filter(subject__icontains="hunter2").exists()
 
@@ -180,12 +180,12 @@ def at_once(count: int, work: Callable[[], object]) -> list[object]:
         return list(pool.map(one, range(count)))
 
 
-def test_no_failure_is_lost_when_many_are_counted_at_once() -> None:
+def test_concurrent_failures_are_all_counted() -> None:
     at_once(12, lambda: throttle.record_failure(HERE, "ada"))
     assert sorted(FailedSignIns.objects.values_list("failures", flat=True)) == [12, 12]
 
 
-def test_a_burst_of_guesses_is_not_let_in_before_its_failures_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_guesses_cannot_exceed_free_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = throttle._raise_if_waiting
 
     def slowly(*question: Any) -> None:
@@ -202,7 +202,7 @@ def test_a_burst_of_guesses_is_not_let_in_before_its_failures_count(monkeypatch:
     assert admitted == 6  # five free ones, and the sixth, after which the wait begins
 
 
-def test_rows_that_no_longer_matter_are_removed() -> None:
+def test_stale_throttle_rows_are_removed() -> None:
     fail(1, "203.0.113.1")
     FailedSignIns.objects.update(last_failed_at=timezone.now() - timedelta(days=1))
     fail(1, HERE)

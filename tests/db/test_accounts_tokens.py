@@ -40,7 +40,7 @@ def person(*memberships: str, name: str = "ada") -> User:
     return user
 
 
-def test_only_the_digest_of_a_token_is_stored() -> None:
+def test_only_token_digest_is_stored() -> None:
     token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
     stored = " ".join(str(value) for value in AccessToken.objects.values_list().get(pk=token.pk))
     assert secret.startswith(f"claw_{token.prefix}_")
@@ -50,7 +50,7 @@ def test_only_the_digest_of_a_token_is_stored() -> None:
     assert len(random_part) >= 43  # 256 bits
 
 
-def test_a_token_finds_its_account_and_a_changed_one_does_not() -> None:
+def test_token_resolves_its_account_and_altered_token_fails() -> None:
     token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
     principal = tokens.find_principal(secret)
     assert principal is not None
@@ -59,24 +59,24 @@ def test_a_token_finds_its_account_and_a_changed_one_does_not() -> None:
         assert tokens.find_principal(wrong) is None
 
 
-def test_a_token_lives_ninety_days_unless_told_otherwise() -> None:
+def test_token_expires_after_ninety_days_by_default() -> None:
     token, _secret = tokens.issue_token(person("User"), "laptop", [])
     assert timedelta(days=89) < token.expires_at - timezone.now() <= timedelta(days=90)
 
 
-def test_an_expired_token_is_nobody() -> None:
+def test_expired_token_is_rejected() -> None:
     token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"], timezone.now() + timedelta(hours=1))
     assert tokens.find_principal(secret)
     AccessToken.objects.filter(pk=token.pk).update(expires_at=timezone.now())
     assert tokens.find_principal(secret) is None
 
 
-def test_a_token_cannot_be_made_expired() -> None:
+def test_token_cannot_be_created_expired() -> None:
     with pytest.raises(InvalidRequest, match="in the future"):
         tokens.issue_token(person("User"), "laptop", [], timezone.now())
 
 
-def test_a_revoked_token_stays_revoked() -> None:
+def test_revoked_token_stays_revoked() -> None:
     token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
     tokens.revoke_token(token)
     revoked_at = AccessToken.objects.get(pk=token.pk).revoked_at
@@ -85,29 +85,29 @@ def test_a_revoked_token_stays_revoked() -> None:
     assert AccessToken.objects.get(pk=token.pk).revoked_at == revoked_at
 
 
-def test_a_token_has_no_more_than_its_account() -> None:
+def test_token_scopes_are_limited_to_account_scopes() -> None:
     _token, secret = tokens.issue_token(person("User"), "laptop", EVERYTHING)
     assert scopes_by(secret) == {"operator.read", "operator.write"}
 
 
-def test_a_token_has_no_more_than_it_was_given() -> None:
+def test_token_scopes_are_limited_to_granted_scopes() -> None:
     _token, secret = tokens.issue_token(person("User", "Operator", "Approver"), "laptop", ["operator.read"])
     assert scopes_by(secret) == {"operator.read"}
 
 
-def test_a_token_without_scopes_may_do_nothing() -> None:
+def test_token_without_scopes_has_no_access() -> None:
     _token, secret = tokens.issue_token(person("User", "Operator"), "laptop", [])
     assert scopes_by(secret) == frozenset()
 
 
-def test_a_token_does_not_grow_when_its_account_does() -> None:
+def test_token_does_not_gain_new_account_scopes() -> None:
     user = person("User")
     _token, secret = tokens.issue_token(user, "laptop", EVERYTHING)
     user.groups.add(Group.objects.get(name="Operator"))
     assert scopes_by(secret) == {"operator.read", "operator.write"}
 
 
-def test_a_token_shrinks_with_its_account() -> None:
+def test_token_loses_scopes_removed_from_account() -> None:
     user = person("User", "Operator")
     _token, secret = tokens.issue_token(user, "laptop", EVERYTHING)
     user.groups.remove(Group.objects.get(name="Operator"))
@@ -116,12 +116,12 @@ def test_a_token_shrinks_with_its_account() -> None:
     assert tokens.find_principal(secret) is None
 
 
-def test_an_unknown_scope_is_refused_by_name() -> None:
+def test_unknown_scope_is_rejected_by_name() -> None:
     with pytest.raises(InvalidRequest, match=r"operator\.everything"):
         tokens.issue_token(person("User"), "laptop", ["operator.everything"])
 
 
-def test_use_is_noted_at_most_once_a_minute() -> None:
+def test_last_use_is_recorded_at_most_once_per_minute() -> None:
     token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
 
     def used_at() -> object:
@@ -143,7 +143,7 @@ def test_use_is_noted_at_most_once_a_minute() -> None:
     assert used_at() != long_ago
 
 
-def test_finding_an_account_only_reads() -> None:
+def test_token_lookup_is_read_only() -> None:
     _token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
     with CaptureQueriesContext(connection) as asked:
         assert tokens.find_principal(secret)
@@ -152,7 +152,7 @@ def test_finding_an_account_only_reads() -> None:
     assert {query["sql"].split()[0] for query in asked.captured_queries} == {"SELECT"}
 
 
-def test_the_account_of_the_gateway_token_is_there_after_every_migrate() -> None:
+def test_migrate_creates_gateway_token_account() -> None:
     User.objects.filter(is_service=True).delete()
     with pytest.raises(Unavailable, match="claw prepare"):
         tokens.find_principal(settings.GATEWAY_TOKEN)
@@ -160,13 +160,13 @@ def test_the_account_of_the_gateway_token_is_there_after_every_migrate() -> None
     assert scopes_by(settings.GATEWAY_TOKEN) == {"operator.read", "operator.write"}
 
 
-def test_a_migrate_does_not_switch_the_gateway_token_on_again() -> None:
+def test_migrate_does_not_reenable_gateway_token() -> None:
     User.objects.filter(pk=tokens.ensure_service_user("gateway").pk).update(is_active=False)
     call_command("migrate", verbosity=0)
     assert tokens.find_principal(settings.GATEWAY_TOKEN) is None
 
 
-def test_the_gateway_token_may_chat_and_read_whatever_its_account_is_given() -> None:
+def test_gateway_token_scopes_ignore_account_groups() -> None:
     principal = tokens.find_principal(settings.GATEWAY_TOKEN)
     assert principal
     assert (principal.kind, principal.token_id) == ("gateway-token", None)
@@ -174,12 +174,12 @@ def test_the_gateway_token_may_chat_and_read_whatever_its_account_is_given() -> 
     assert scopes_by(settings.GATEWAY_TOKEN) == {"operator.read", "operator.write"}
 
 
-def test_switching_the_service_account_off_switches_the_gateway_token_off() -> None:
+def test_disabling_service_account_disables_gateway_token() -> None:
     User.objects.filter(pk=tokens.ensure_service_user("gateway").pk).update(is_active=False)
     assert tokens.find_principal(settings.GATEWAY_TOKEN) is None
 
 
-def test_a_service_account_is_made_once_and_has_no_password() -> None:
+def test_service_account_is_created_once_without_password() -> None:
     first, second = tokens.ensure_service_user("cron"), tokens.ensure_service_user("cron")
     assert first.pk == second.pk
     assert first.is_service

@@ -56,7 +56,7 @@ def run(user, make_session):
     return make
 
 
-def test_stopping_runs_says_first_what_will_happen(staff, run):
+def test_aborting_runs_requires_confirmation(staff, run):
     queued, running, ended = run("k1"), run("k2", "running"), run("k3", "completed")
     act = staff("Operator")
     asked = act(RUNS, "abort_runs", queued, running, ended)
@@ -67,7 +67,7 @@ def test_stopping_runs_says_first_what_will_happen(staff, run):
     assert Run.objects.filter(abort_requested_at=None, status__in=["accepted", "running", "completed"]).count() == 3
 
 
-def test_confirmed_runs_are_stopped_by_the_service(staff, run):
+def test_confirmed_runs_are_aborted(staff, run):
     queued, running, ended = run("k1"), run("k2", "running"), run("k3", "completed")
     said = staff("Operator")(RUNS, "abort_runs", queued, running, ended, sure=True)
     assert "Stop requested for 2 runs; 1 has stopped." in said
@@ -82,7 +82,7 @@ def test_confirmed_runs_are_stopped_by_the_service(staff, run):
     assert set(LogEntry.objects.values_list("object_repr", flat=True)) == {"k1", "k2"}
 
 
-def test_only_the_run_that_was_chosen_stops(staff, run, user):
+def test_only_selected_run_is_aborted(staff, run, user):
     chosen = run("k1")
     beside = lifecycle.accept_run(user=user, session=chosen.session, run_id="k2", prompt="next")
     staff("Operator")(RUNS, "abort_runs", chosen, sure=True)
@@ -90,7 +90,7 @@ def test_only_the_run_that_was_chosen_stops(staff, run, user):
 
 
 @pytest.mark.parametrize("groups", [("Auditor",), ("Approver",), ("User",)])
-def test_who_does_not_run_the_gateway_stops_nothing(staff, run, groups):
+def test_non_operators_cannot_abort_runs_or_delete_sessions(staff, run, groups):
     queued = run("k1")
     act = staff(*groups)
     act(RUNS, "abort_runs", queued, sure=True)
@@ -110,7 +110,7 @@ def test_sessions_are_archived_for_their_owner(staff, run, user):
     assert Run.objects.get().status == "accepted"
 
 
-def test_deleting_a_session_stops_its_runs_and_leaves_main_ones(staff, run, user, make_session):
+def test_deleting_session_aborts_its_runs_and_skips_main(staff, run, user, make_session):
     session, main = run("k1").session, make_session(user, "agent:main:main")
     act = staff("Operator")
     assert "only its owner can reset it" in act(SESSIONS, "delete_sessions", session, main)
@@ -120,7 +120,7 @@ def test_deleting_a_session_stops_its_runs_and_leaves_main_ones(staff, run, user
     assert Run.objects.get(session=session).status == "aborted"
 
 
-def test_revoked_tokens_stop_and_stay_listed(staff, user):
+def test_revoked_tokens_stop_working_and_stay_listed(staff, user):
     lost = AccessToken.objects.create(user=user, name="lost", prefix="abc", digest="x", scopes=[])
     act = staff("Operator")
     assert "Stops working immediately" in act(TOKENS, "revoke", lost)
@@ -130,7 +130,7 @@ def test_revoked_tokens_stop_and_stay_listed(staff, user):
     assert "nothing to do" in act(TOKENS, "revoke", lost, sure=True)
 
 
-def test_an_account_is_switched_off_and_on(staff, user):
+def test_account_can_be_disabled_and_enabled(staff, user):
     act = staff("Operator")
     act(USERS, "deactivate", user, sure=True)
     assert not User.objects.get(pk=user.pk).is_active
@@ -138,7 +138,7 @@ def test_an_account_is_switched_off_and_on(staff, user):
     assert User.objects.get(pk=user.pk).is_active
 
 
-def test_nobody_switches_off_themselves_or_a_superuser(staff, make_user):
+def test_own_account_and_superusers_cannot_be_disabled(staff, make_user):
     act = staff("Operator")
     root = make_user(name="root")
     root.is_superuser = True

@@ -59,7 +59,7 @@ def objections(response) -> str:
     return str(response.context["adminform"].form.errors)
 
 
-def test_an_agent_is_made_on_one_form(client, tmp_path):
+def test_agent_is_created_with_one_form(client, tmp_path):
     place = str(tmp_path / "work")
     who = {"slug": "scout", "name": "Scout", "model": "demo/clawsite", "instructions": "Look.", "workspace": place, "max_turns": 9}
     assert send(client, ADD, **who, profile="coding", deny="write\nedit").status_code == 302
@@ -70,7 +70,7 @@ def test_an_agent_is_made_on_one_form(client, tmp_path):
     assert PolicyVersion.objects.order_by("number").last().changed_by == client.make_user
 
 
-def test_a_form_saved_unchanged_leaves_the_policy_alone(client):
+def test_saving_unchanged_form_leaves_policy_alone(client):
     before = policies.current_rules().version
     assert send(client, MAIN, name="Main agent").status_code == 302
     assert Agent.objects.get(slug="main").name == "Main agent"
@@ -86,26 +86,26 @@ def test_a_form_saved_unchanged_leaves_the_policy_alone(client):
         ("some-model", "provider/model"),
     ],
 )
-def test_a_model_that_no_run_could_use_is_refused_with_the_remedy(client, model, objection):
+def test_unusable_model_is_rejected_with_remedy(client, model, objection):
     said = objections(send(client, MAIN, model=model))
     assert objection in said
     assert "demo/clawsite" in said or "openai" in said
     assert Agent.objects.get(slug="main").model == ""
 
 
-def test_with_a_key_the_model_is_taken(client, monkeypatch):
+def test_model_with_api_key_is_accepted(client, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     assert send(client, MAIN, model=" openai/gpt-5 ").status_code == 302
     assert Agent.objects.get(slug="main").model == "openai/gpt-5"
 
 
-def test_a_key_that_is_gone_does_not_keep_the_rest_from_being_saved(client):
+def test_missing_api_key_does_not_block_other_changes(client):
     Agent.objects.filter(slug="main").update(model="openai/gpt-5")
     assert send(client, MAIN, name="Still here").status_code == 302
     assert "no credentials" in client.get("/admin/agents/agent/", secure=True).content.decode()
 
 
-def test_the_models_to_choose_from_are_suggested(client):
+def test_form_suggests_available_models(client):
     said = client.get(MAIN, secure=True).content.decode()
     assert '<option value="demo/clawsite" label=""></option>' in said
     assert '<option value="openai/gpt-5" label="no credentials"></option>' in said
@@ -115,20 +115,20 @@ OURS = ["{home}", "{home}/..", "{home}/secrets", "{home}/workspaces", "{home}/wo
 
 
 @pytest.mark.parametrize("given", ["notes", "./notes", "/", *OURS, "{file}", "{file}/below"])
-def test_a_workspace_an_agent_must_not_or_cannot_have_is_refused(client, settings, tmp_path, given):
+def test_forbidden_or_unusable_workspace_is_rejected(client, settings, tmp_path, given):
     file = tmp_path / "file"
     file.write_text("")
     given = given.format(home=settings.HOME, file=file)
     assert "workspace" in objections(send(client, MAIN, workspace=given))
 
 
-def test_a_way_around_by_a_link_is_refused_too(client, settings, tmp_path):
+def test_symlink_to_forbidden_workspace_is_rejected(client, settings, tmp_path):
     (tmp_path / "link").symlink_to(settings.HOME)
     assert "state directory" in objections(send(client, MAIN, workspace=str(tmp_path / "link")))
 
 
 @pytest.mark.parametrize("given", ["{above}", "{above}/code", "{above}/code/deeper"])
-def test_code_database_and_anchor_are_not_for_agents_either(client, settings, tmp_path, given):
+def test_workspace_containing_code_database_or_anchor_is_rejected(client, settings, tmp_path, given):
     settings.BASE_DIR = tmp_path / "one" / "code"
     assert "server" in objections(send(client, MAIN, workspace=given.format(above=settings.BASE_DIR.parent)))
     settings.BASE_DIR, settings.AUDIT_ANCHOR = tmp_path / "elsewhere", str(tmp_path / "one" / "audit.jsonl")
@@ -137,7 +137,7 @@ def test_code_database_and_anchor_are_not_for_agents_either(client, settings, tm
     assert send(client, MAIN, workspace=str(tmp_path / "one")).status_code == 302
 
 
-def test_the_doctor_names_a_workspace_that_the_form_would_refuse_today(client, settings, tmp_path):
+def test_doctor_reports_workspace_the_form_would_reject(client, settings, tmp_path):
     assert send(client, MAIN, workspace=str(tmp_path)).status_code == 302
     assert database.check_workspaces(settings).level == "ok"
     settings.BASE_DIR = tmp_path / "moved-here"
@@ -146,22 +146,22 @@ def test_the_doctor_names_a_workspace_that_the_form_would_refuse_today(client, s
 
 
 @pytest.mark.parametrize("field", [{"max_turns": 0}, {"max_turns": 100_000}, {"run_timeout_seconds": 0}, {"slug": "No Slug"}])
-def test_limits_and_ids_out_of_range_are_refused(client, field):
+def test_out_of_range_limits_and_ids_are_rejected(client, field):
     assert next(iter(field)) in objections(send(client, ADD, **{"slug": "scout", "name": "Scout", **field}))
 
 
-def test_a_tool_that_does_not_exist_is_refused_by_the_policys_own_words(client):
+def test_unknown_tool_is_rejected_with_policy_error(client):
     assert "is not a tool, group or plugin" in objections(send(client, MAIN, deny="wriet"))
 
 
-def test_the_form_shows_what_the_layers_leave_and_who_refused_the_rest(client):
+def test_form_shows_effective_tools_and_denying_layers(client):
     send(client, MAIN, deny="write")
     said = client.get(MAIN, secure=True).content.decode()
     assert '<tr class="allowed"><th scope="row">read</th><td>fs</td><td>allowed</td><td></td></tr>' in said
     assert '<tr class="refused"><th scope="row">write</th><td>fs</td><td>denied</td><td>layer agent: ' in said
 
 
-def test_the_form_goes_by_the_model_that_a_run_would_have(client):
+def test_form_uses_model_of_actual_runs(client):
     Agent.objects.filter(slug="main").update(model="openai/gpt-5")
     policies.save_policy(scope="global", provider="openai", deny=["read"])
     said = client.get(MAIN, secure=True).content.decode()
@@ -169,7 +169,7 @@ def test_the_form_goes_by_the_model_that_a_run_would_have(client):
     assert "with openai/gpt-5, for a user" in said
 
 
-def test_a_policy_changed_meanwhile_is_not_overwritten(client):
+def test_concurrently_changed_policy_is_not_overwritten(client):
     seen = policies.current_rules().version
     policies.save_policy(scope="agent", subject="main", profile="minimal")
     answer = send(client, MAIN, name="Renamed", profile="full", deny="write", seen_version=seen)
@@ -183,7 +183,7 @@ def test_a_policy_changed_meanwhile_is_not_overwritten(client):
     assert (Agent.objects.get(slug="main").name, policies.current_rules().row("agent", "main").deny) == ("Renamed", ("write",))
 
 
-def test_a_policy_changed_between_the_look_and_the_save_leaves_the_agent_alone_too(client, monkeypatch):
+def test_policy_conflict_during_save_leaves_agent_unchanged(client, monkeypatch):
     looks = []
 
     def too_early(form, seen):
@@ -200,13 +200,13 @@ def test_a_policy_changed_between_the_look_and_the_save_leaves_the_agent_alone_t
     assert Agent.objects.get(slug="main").name != "Renamed"
 
 
-def test_another_row_changed_meanwhile_is_no_reason_not_to_rename_an_agent(client):
+def test_unrelated_policy_change_does_not_block_agent_rename(client):
     seen = policies.current_rules().version
     policies.save_policy(scope="agent", subject="scout", profile="minimal")
     assert send(client, MAIN, name="Renamed", seen_version=seen).status_code == 302
 
 
-def test_tools_that_a_policy_test_forbids_are_refused_in_the_form(client):
+def test_tools_forbidden_by_policy_test_are_rejected(client):
     test = save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     try:
         said = objections(send(client, MAIN, name="Renamed", profile="full"))
@@ -216,14 +216,14 @@ def test_tools_that_a_policy_test_forbids_are_refused_in_the_form(client):
     assert Agent.objects.get(slug="main").name != "Renamed"
 
 
-def test_what_looks_effective_and_is_not_is_told_while_typing_and_after_saving(client):
+def test_ineffective_entries_are_reported_while_typing_and_after_saving(client):
     page = client.get(MAIN, secure=True).content.decode()
     assert page.count('data-findings="/admin/tools_app/toolpolicy/findings/?scope=agent&amp;subject=main"') == 3
     assert send(client, MAIN, allow="exec\nread", deny="exec").status_code == 302
     assert "“exec” has no effect" in client.get(MAIN, secure=True).content.decode()
 
 
-def test_who_may_not_change_the_policy_sees_its_effect_only(make_user):
+def test_user_without_policy_permission_sees_effective_policy_only(make_user):
     someone = make_user()
     someone.is_staff = True
     someone.save()
@@ -239,7 +239,7 @@ def test_who_may_not_change_the_policy_sees_its_effect_only(make_user):
     assert policies.current_rules().version == before
 
 
-def test_the_agent_everybody_starts_with_stays(client):
+def test_default_agent_cannot_be_deleted(client):
     Agent.objects.create(slug="scout", name="Scout")
     assert client.post("/admin/agents/agent/main/delete/", {"post": "yes"}, secure=True).status_code == 403
     assert client.post("/admin/agents/agent/scout/delete/", {"post": "yes"}, secure=True).status_code == 302

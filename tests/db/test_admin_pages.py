@@ -159,14 +159,14 @@ def queries_of(client: Client) -> dict[str, int]:
     return counted
 
 
-def test_every_table_of_ours_is_in_the_admin():
+def test_every_model_is_registered_in_admin():
     missing = {
         model.__name__ for app in OURS for model in apps.get_app_config(app).get_models() if not admin.site.is_registered(model)
     }
     assert missing <= NOT_BY_THEMSELVES
 
 
-def test_fifty_rows_cost_no_more_queries_than_five(client, root, leftovers):
+def test_list_query_count_does_not_grow_with_rows(client, root, leftovers):
     fill(root, range(5))
     queries_of(client)  # content types and the like are remembered after the first time
     few = queries_of(client)
@@ -177,7 +177,7 @@ def test_fifty_rows_cost_no_more_queries_than_five(client, root, leftovers):
     assert {name: count for name, count in many.items() if count > MOST_QUERIES} == {}
 
 
-def test_every_list_can_be_searched_filtered_and_narrowed_by_date():
+def test_every_list_has_search_filters_and_date_hierarchy():
     lists = {model.__name__: model_admin for model, model_admin in admin.site._registry.items() if model._meta.app_label in OURS}
     assert {name for name, each in lists.items() if not each.search_fields} == {"FirstAdminLink"}
     # There are few lanes and one link; failures and known addresses are text and a date, which search and hierarchy narrow.
@@ -200,7 +200,7 @@ def test_every_list_can_be_searched_filtered_and_narrowed_by_date():
 
 
 @pytest.mark.parametrize(("model", "field"), [(AccessToken, "user"), (BrowserSession, "user"), (Session, "owner"), (Run, "owner")])
-def test_what_belongs_to_people_can_be_narrowed_to_one_of_them(client, root, leftovers, model, field):
+def test_user_owned_rows_can_be_filtered_by_user(client, root, leftovers, model, field):
     fill(root, range(3))
     whose = getattr(newest(model), field)
     address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
@@ -211,7 +211,7 @@ def test_what_belongs_to_people_can_be_narrowed_to_one_of_them(client, root, lef
     assert f'name="{field}__id__exact"' in said
 
 
-def test_history_can_be_looked_at_and_never_changed(client, root, leftovers):
+def test_history_is_read_only(client, root, leftovers):
     fill(root, range(1))
     for model in (
         AuditEntry,
@@ -245,7 +245,7 @@ def test_history_can_be_looked_at_and_never_changed(client, root, leftovers):
         assert model.objects.filter(pk=row.pk).values().get() == before
 
 
-def test_no_page_shows_a_digest_a_cookie_or_a_password(client, root, leftovers):
+def test_pages_show_no_digest_cookie_or_password(client, root, leftovers):
     fill(root, range(2))
     AccessToken.objects.update(digest="secret-digest")
     for address in pages().values():
@@ -255,7 +255,7 @@ def test_no_page_shows_a_digest_a_cookie_or_a_password(client, root, leftovers):
         assert root.password not in said
 
 
-def test_the_rows_around_a_row_are_one_click_away(client, root, leftovers):
+def test_related_rows_are_linked(client, root, leftovers):
     fill(root, range(3))
     run = newest(Run)
     said = client.get(reverse("admin:sessions_app_run_change", args=[run.pk]), secure=True).content.decode()
@@ -272,7 +272,7 @@ def test_the_rows_around_a_row_are_one_click_away(client, root, leftovers):
     assert [event.run_id for event in events.queryset] == [run.pk]
 
 
-def test_an_agent_knows_its_sessions_and_a_session_its_agent(client, root, leftovers):
+def test_agent_and_sessions_link_to_each_other(client, root, leftovers):
     fill(root, range(1))
     assert (
         'href="/admin/sessions_app/session/?agent=main"'
@@ -282,7 +282,7 @@ def test_an_agent_knows_its_sessions_and_a_session_its_agent(client, root, lefto
     assert 'href="/admin/agents/agent/main/change/"' in session
 
 
-def test_json_is_indented_and_cannot_become_html(client, root, leftovers):
+def test_json_is_indented_and_escaped(client, root, leftovers):
     fill(root, range(1))
     call = newest(ToolCall)
     ToolCall.objects.update(arguments={"path": "<img src=x onerror=alert(1)>", "words": "你好"})
@@ -293,7 +293,7 @@ def test_json_is_indented_and_cannot_become_html(client, root, leftovers):
     assert "<img src=x" not in said
 
 
-def test_the_menu_shows_what_one_may_look_at(make_user, leftovers):
+def test_menu_shows_only_viewable_models(make_user, leftovers):
     operator = make_user("Operator")
     operator.is_staff = True
     operator.save()
@@ -305,7 +305,7 @@ def test_the_menu_shows_what_one_may_look_at(make_user, leftovers):
     assert 'href="/admin/admin/logentry/"' not in said
 
 
-def test_lanes_keep_their_names(client):
+def test_lane_name_cannot_be_changed(client):
     address = reverse("admin:sessions_app_lane_change", args=["main"])
     client.post(address, {"name": "other", "max_running": 7, "warn_after_seconds": 3}, secure=True)
     assert Lane.objects.get(pk="main").max_running == 7
@@ -313,7 +313,7 @@ def test_lanes_keep_their_names(client):
 
 
 @pytest.mark.parametrize("wanted", ["main", "1", "no such thing", "'; --"])
-def test_a_search_in_any_list_is_answered(client, root, leftovers, wanted):
+def test_search_works_in_every_list(client, root, leftovers, wanted):
     fill(root, range(2))
     for name, address in pages().items():
         if name.endswith(" list"):
@@ -343,7 +343,7 @@ GUESSES = [
 
 
 @pytest.mark.parametrize(("model", "lookup"), GUESSES)
-def test_a_list_answers_no_question_about_a_hidden_column(client, model, lookup):
+def test_filtering_by_hidden_column_is_rejected(client, model, lookup):
     opts = model._meta
     path = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
     assert client.get(f"{path}?{lookup}=a").status_code == 400
@@ -354,5 +354,5 @@ def test_a_list_answers_no_question_about_a_hidden_column(client, model, lookup)
     ("model", "lookup"),
     [(Run, "status__exact=running"), (Run, "worker=w"), (Run, "owner__id__exact=1"), (Session, "deleted_at__isempty=1")],
 )
-def test_what_a_list_offers_it_answers(client, model, lookup):
+def test_offered_filters_work(client, model, lookup):
     assert client.get(reverse(f"admin:sessions_app_{model._meta.model_name}_changelist") + f"?{lookup}").status_code == 200

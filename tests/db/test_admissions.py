@@ -22,8 +22,8 @@ from tests.harness.approvals import (
 )
 from tools_app.approvals import grants
 from tools_app.approvals import requests as approval_requests
+from tools_app.approvals.command_decision import use_approval_or_grants
 from tools_app.approvals.grants import GrantTerms
-from tools_app.approvals.supervise import use_approval_or_grants
 from tools_app.models import Grant
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -70,7 +70,7 @@ def words(verdict):
         return translate_decision(verdict)
 
 
-def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed, approver, tmp_path):
+def test_one_time_approval_names_approver_and_layer(claimed, approver, tmp_path):
     question = request_approval(claimed, tmp_path)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     verdict = started(claimed, tmp_path)
@@ -91,18 +91,18 @@ def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed
         (GrantTerms("session", 5400, 1), "once and 1 time more within 90 minutes, in this chat"),
     ],
 )
-def test_a_yes_for_longer_says_how_long_how_often_and_where(wish, extent, claimed, approver, tmp_path):
+def test_timed_approval_shows_duration_uses_and_scope(wish, extent, claimed, approver, tmp_path):
     question = request_approval(claimed, tmp_path)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=wish)
     assert words(started(claimed, tmp_path)) == f"approved by ada: {extent}"
 
 
-def test_always_says_for_how_long_that_is(claimed, approver, tmp_path):
+def test_always_approval_shows_its_duration(claimed, approver, tmp_path):
     approval_requests.resolve_approval(request_approval(claimed, tmp_path).pk, by=approver, decision="allow-always")
     assert words(started(claimed, tmp_path)) == "allowed always by ada: for 90 days, for this agent, in all chats"
 
 
-def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed, approver, tmp_path):
+def test_grant_admission_names_grant_and_remaining_uses(claimed, approver, tmp_path):
     question = request_approval(claimed, tmp_path)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 3))
     started(claimed, tmp_path)
@@ -117,14 +117,14 @@ def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed,
     assert build_verdict(again) == verdict  # it was in force when the command started
 
 
-def test_where_nobody_had_to_be_asked_the_rules_are_named(user, make_session, tmp_path):
+def test_admission_without_approval_names_exec_rules(user, make_session, tmp_path):
     allow_approval_requests(security="full", ask="off")
     verdict = started(claim_run(user, make_session(user)), tmp_path)
     assert verdict["admission"] == {"by": "rules"}
     assert words(verdict) == "allowed by the exec rules, without a question"
 
 
-def test_who_follows_the_chat_is_told_with_the_answer_how_far_it_reaches(claimed, approver, user, tmp_path):
+def test_approval_event_carries_grant_scope_and_duration(claimed, approver, user, tmp_path):
     question = request_approval(claimed, tmp_path)
     with transaction.atomic():
         queue.park_run(claimed, "approval")  # no worker has it, so the answer itself is told

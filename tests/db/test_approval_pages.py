@@ -18,7 +18,7 @@ from tests.harness.approvals import build_card, build_plan, create_approval, cre
 from tests.harness.page_source import compact_html
 from tools_app.approvals import approvers, grants
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.supervise import NO_RULE_CODE
+from tools_app.approvals.command_decision import NO_RULE_CODE
 from tools_app.exec.gate.types import Script
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
@@ -69,7 +69,7 @@ def question(ada, make_session):
 # Who sees what
 
 
-def test_nobody_sees_anything_without_signing_in(question):
+def test_anonymous_user_is_redirected_to_sign_in(question):
     for name, args in (
         ("approvals", []),
         ("approval", [question.pk]),
@@ -92,7 +92,7 @@ def test_nobody_sees_anything_without_signing_in(question):
         (("Operator", "Approver"), True, True),
     ],
 )
-def test_who_sees_the_questions_of_others_and_who_answers_them(groups, sees, answers, make_user, question):
+def test_groups_determine_access_to_requests_of_others(groups, sees, answers, make_user, question):
     client = browser(make_user(*groups))
     page = client.get(reverse("approvals"))
     assert page.status_code == 200
@@ -104,7 +104,7 @@ def test_who_sees_the_questions_of_others_and_who_answers_them(groups, sees, ans
     assert status_of(question) == ("approved" if answers else "pending")
 
 
-def test_whoever_asked_sees_their_own_question_and_may_drop_it_but_not_answer(ada, question):
+def test_requester_may_cancel_but_not_decide_own_request(ada, question):
     client = browser(ada)
     page = client.get(reverse("approvals")).content.decode()
     assert "Waiting for approval" in page
@@ -116,7 +116,7 @@ def test_whoever_asked_sees_their_own_question_and_may_drop_it_but_not_answer(ad
     assert Approval.objects.get(pk=question.pk).decision == "drop"
 
 
-def test_who_only_reads_a_chat_may_not_drop_its_command(make_user, question):
+def test_read_only_user_cannot_cancel_command(make_user, question):
     viewer = make_user(name="viewer")
     SessionMember.objects.create(session=question.session, user=viewer, role=SessionMember.Role.VIEWER)
     client = browser(viewer)
@@ -125,7 +125,7 @@ def test_who_only_reads_a_chat_may_not_drop_its_command(make_user, question):
     assert status_of(question) == "pending"
 
 
-def test_an_approver_who_may_not_read_the_chat_does_not_learn_its_title(ada, ben, make_session):
+def test_approver_without_chat_access_does_not_see_title(ada, ben, make_session):
     session = make_session(ada)
     session.label = "my illness"
     session.save()
@@ -136,7 +136,7 @@ def test_an_approver_who_may_not_read_the_chat_does_not_learn_its_title(ada, ben
     assert "my illness" in browser(ada).get(reverse("approval", args=[question.pk])).content.decode()
 
 
-def test_grants_and_trying_are_for_those_who_have_to_do_with_them(make_user):
+def test_plain_users_cannot_open_grants_or_command_trial(make_user):
     allowed = {("User",): (403, 403), ("Approver",): (200, 200), ("Operator",): (200, 200), ("Auditor",): (200, 200)}
     for groups, (listing, trying) in allowed.items():
         client = browser(make_user(*groups))
@@ -147,12 +147,12 @@ def test_grants_and_trying_are_for_those_who_have_to_do_with_them(make_user):
 # Answering
 
 
-def test_an_answer_without_the_token_of_the_page_is_refused(ben, question):
+def test_decision_without_csrf_token_is_rejected(ben, question):
     assert answer(browser(ben, enforce_csrf_checks=True), question).status_code == 403
     assert status_of(question) == "pending"
 
 
-def test_an_answer_names_the_plan_that_was_shown(ben, question):
+def test_decision_for_unseen_plan_gets_conflict(ben, question):
     for seen in ("", "0" * 64):
         given = answer(browser(ben), question, seen=seen, **HTMX)
         assert given.status_code == 409
@@ -160,7 +160,7 @@ def test_an_answer_names_the_plan_that_was_shown(ben, question):
     assert status_of(question) == "pending"
 
 
-def test_a_question_shows_which_scripts_it_runs_and_what_they_are(ada, ben, make_session):
+def test_card_shows_scripts_and_their_hashes(ada, ben, make_session):
     scripts = (Script("/home/ada/work/deploy.py", "ab12" * 16), Script("/home/ada/work/Makefile", ""))
     question = create_approval(ada, make_session(ada), "python3 deploy.py", plan={"scripts": scripts})
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
@@ -171,7 +171,7 @@ def test_a_question_shows_which_scripts_it_runs_and_what_they_are(ada, ben, make
     assert "deploy.py" in in_chat[: in_chat.index('<details class="facts-fold"')].partition("Runs the contents of")[2]
 
 
-def test_the_second_answer_is_told_who_won(ben, make_user, question):
+def test_second_decision_gets_conflict_naming_first_approver(ben, make_user, question):
     assert answer(browser(make_user("Approver", name="cleo")), question, "deny", reason="not now", **HTMX).status_code == 200
     late = answer(browser(ben), question, **HTMX)
     assert late.status_code == 409
@@ -181,7 +181,7 @@ def test_the_second_answer_is_told_who_won(ben, make_user, question):
     assert status_of(question) == "denied"
 
 
-def test_without_scripts_an_answer_leads_back_to_the_page(ben, question):
+def test_decision_without_javascript_redirects_to_page(ben, question):
     given = answer(browser(ben), question, "deny", reason="no", next="/approvals/?agent=main")
     assert given.status_code == 302
     assert given["Location"] == "/approvals/?agent=main"
@@ -198,7 +198,7 @@ def test_without_scripts_an_answer_leads_back_to_the_page(ben, question):
         ({"for": "uses", "uses": "3", "scope": "directory"}, "directory", 3, 8),
     ],
 )
-def test_approving_for_a_while_makes_a_grant(ben, question, given, scope, uses, hours):
+def test_timed_approval_creates_grant(ben, question, given, scope, uses, hours):
     assert answer(browser(ben), question, "allow-for", **given, **HTMX).status_code == 200
     grant = Grant.objects.get()
     assert (grant.scope, grant.uses_left, grant.owner) == (scope, uses, ben)
@@ -207,14 +207,14 @@ def test_approving_for_a_while_makes_a_grant(ben, question, given, scope, uses, 
 
 
 @pytest.mark.parametrize("given", [{"for": "uses", "uses": "0"}, {"for": "999999"}, {"for": "", "uses": ""}])
-def test_a_wish_that_is_too_wide_is_refused_in_words(ben, question, given):
+def test_too_wide_grant_terms_are_rejected_with_message(ben, question, given):
     refused = answer(browser(ben), question, "allow-for", scope="session", **given, **HTMX)
     assert refused.status_code == 400
     assert 'role="alert"' in refused.content.decode()
     assert (status_of(question), Grant.objects.count()) == ("pending", 0)
 
 
-def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, question):
+def test_always_option_shows_stored_entry_or_why_unavailable(ada, ben, question):
     page = compact_html(browser(ben).get(reverse("approval", args=[question.pk])).content.decode())
     assert "Always allow…" in page
     assert "/usr/bin/git</code> <code>status --short" in page
@@ -229,7 +229,7 @@ def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, qu
     assert answer(browser(ben), other, "allow-always", **HTMX).status_code == 400
 
 
-def test_two_people_are_counted_on_the_card(ada, ben, make_user, make_session):
+def test_card_counts_approvals_of_two_approvers(ada, ben, make_user, make_session):
     question = create_approval(ada, make_session(ada), needed=2)
     first = answer(browser(ben), question, **HTMX).content.decode()
     assert "1 of 2 approvals" in first
@@ -240,7 +240,7 @@ def test_two_people_are_counted_on_the_card(ada, ben, make_user, make_session):
     assert status_of(question) == "approved"
 
 
-def test_the_card_counts_by_the_rules_of_now(ada, ben, make_session):
+def test_card_counts_approvals_by_current_rules(ada, ben, make_session):
     question = create_approval(ada, make_session(ada))
     ExecRule.objects.create(scope="agent", subject="main", two_people=True)
     address = reverse("approval", args=[question.pk])
@@ -248,23 +248,23 @@ def test_the_card_counts_by_the_rules_of_now(ada, ben, make_session):
     assert "1 of 2 approvals" in answer(browser(ben), question, **HTMX).content.decode()
 
 
-def test_it_is_told_why_an_answer_became_void(ada, ben, question):
+def test_voided_approval_shows_its_reason(ada, ben, question):
     answer(browser(ben), question, reason="fine")
     approval_requests.void_approvals([Approval.objects.get(pk=question.pk)], approvers.LOST_THE_RIGHT)
     for address in (reverse("approval", args=[question.pk]), reverse("approvals-history")):
         page = browser(ben).get(address).content.decode()
         assert "ben approved it once; canceled before it started" in page
-        assert "who approved it may not approve it any more" in page
+        assert "the approver no longer has permission to approve it" in page
 
 
-def test_a_grant_of_two_names_both(ada, ben, make_user, make_session):
+def test_two_person_grant_names_both_approvers(ada, ben, make_user, make_session):
     question = create_approval(ada, make_session(ada), needed=2)
     for who in (ben, make_user("Approver", name="cleo")):
         answer(browser(who), question, "allow-always")
     assert "by cleo and ben" in browser(ben).get(reverse("grants")).content.decode()
 
 
-def test_who_asked_is_told_why_they_may_not_answer_where_a_rule_says_so(make_user, make_session):
+def test_requester_excluded_by_rule_sees_the_reason(make_user, make_session):
     both = make_user("User", "Approver", name="both")
     question = create_approval(both, make_session(both), exclude_requester=True)
     assert (
@@ -273,7 +273,7 @@ def test_who_asked_is_told_why_they_may_not_answer_where_a_rule_says_so(make_use
     assert answer(browser(both), question, **HTMX).status_code == 403
 
 
-def test_extending_leaves_it_open_longer(ben, ada, make_session):
+def test_extending_keeps_request_open_longer(ben, ada, make_session):
     soon = clock.now() + dt.timedelta(minutes=2)
     question = create_approval(ada, make_session(ada), created_at=clock.now() - dt.timedelta(hours=1), expires_at=soon)
     assert "urgent" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
@@ -282,7 +282,7 @@ def test_extending_leaves_it_open_longer(ben, ada, make_session):
     assert browser(ada).post(reverse("approval-extend", args=[question.pk]), **HTMX).status_code == 403
 
 
-def test_several_are_answered_each_for_itself(ada, ben, make_user, make_session):
+def test_bulk_decision_handles_each_request_separately(ada, ben, make_user, make_session):
     questions = [create_approval(ada, make_session(ada)) for _ in range(3)]
     approval_requests.resolve_approval(questions[1].pk, by=make_user("Approver", name="cleo"), decision="deny")
     chosen = [f"{each.pk}:{each.plan_hash}" for each in questions[:2]] + [f"{questions[2].pk}:{'0' * 64}"]
@@ -301,7 +301,7 @@ def test_several_are_answered_each_for_itself(ada, ben, make_user, make_session)
 HOSTILE = "echo \u202egnp.exe \u200bx\x07 <img src=x onerror=alert(1)> \u0440wd\u00a0a\u0301\tz\nrm -rf /"
 
 
-def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, make_session):
+def test_command_characters_are_all_visible_and_escaped(ada, ben, make_session):
     question = create_approval(ada, make_session(ada), HOSTILE, why="<b>Trust me</b> \u202e Approve once")
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     for hidden in ("\u202e", "\u200b", "\x07", "\u00a0", "\u0301"):
@@ -316,7 +316,7 @@ def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, m
     assert "Explanation from the agent, not verified." in page
 
 
-def test_the_longest_command_is_on_the_page_in_full(ada, ben, make_session):
+def test_longest_command_is_shown_in_full(ada, ben, make_session):
     line = "echo " + " ".join(f"word{n}" for n in range(2000))
     question = create_approval(ada, make_session(ada), line)
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
@@ -324,14 +324,14 @@ def test_the_longest_command_is_on_the_page_in_full(ada, ben, make_session):
     assert "characters in 1 lines" in page
 
 
-def test_a_line_for_a_running_command_says_so(ada, ben, make_session):
+def test_input_for_running_command_is_labeled(ada, ben, make_session):
     first = create_approval(ada, make_session(ada))
     running = command_of(first, name="quiet-otter")
     question = create_approval(ada, make_session(ada), "y", plan={"input_to": str(running.pk)})
     assert "Input for the running command quiet-otter" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
 
 
-def test_a_part_outside_of_the_line_does_no_harm(ada, ben, make_session):
+def test_out_of_range_command_part_is_harmless(ada, ben, make_session):
     plan = build_plan(None, "ls", call="x")
     parts = [{"begin": 0, "end": 99, "kind": "program", "note": ""}, {"begin": 0, "end": 2, "kind": '"><x-kind', "note": "<i>"}]
     question = create_approval(ada, make_session(ada), "ls", shown=build_card(plan, parts=parts))
@@ -344,7 +344,7 @@ def test_a_part_outside_of_the_line_does_no_harm(ada, ben, make_session):
 
 
 @pytest.mark.parametrize("name", ["approvals", "approvals-live", "approvals-history"])
-def test_a_page_costs_as_many_queries_for_fifty_as_for_five(name, ada, ben, make_session):
+def test_approval_list_query_count_is_constant(name, ada, ben, make_session):
     def queries() -> int:
         client = browser(ben)
         client.get(reverse(name))
@@ -364,7 +364,7 @@ def test_a_page_costs_as_many_queries_for_fifty_as_for_five(name, ada, ben, make
     assert few <= MOST_QUERIES
 
 
-def test_the_oldest_come_first_twenty_five_a_page(ada, ben, make_session):
+def test_oldest_requests_come_first_twenty_five_per_page(ada, ben, make_session):
     create_approvals(ada, make_session(ada), 35)
     oldest = Approval.objects.first()
     Approval.objects.filter(pk=oldest.pk).update(created_at=clock.now() - dt.timedelta(days=1))
@@ -392,14 +392,14 @@ def test_filters_narrow_the_list(ada, ben, make_user, make_session):
     assert browser(ben).get(reverse("approvals") + "?page=0").status_code == 400
 
 
-def test_what_was_answered_meanwhile_comes_with_the_live_list(ben, make_user, question):
+def test_live_list_includes_newly_decided_requests(ben, make_user, question):
     approval_requests.resolve_approval(question.pk, by=make_user("Approver", name="cleo"), decision="allow-once")
     told = browser(ben).get(reverse("approvals-live"), {"shown": f"{question.pk}:as-it-was"}).content.decode()
     assert "cleo approved it once" in told
     assert "<article" not in browser(ben).get(reverse("approvals-live")).content.decode()
 
 
-def test_a_card_that_has_not_changed_is_not_sent_again(ben, question):
+def test_unchanged_card_is_not_sent_again(ben, question):
     client = browser(ben)
     page = client.get(reverse("approvals-live")).content.decode()
     stamp = page.partition('data-stamp="')[2].partition('"')[0]
@@ -410,13 +410,13 @@ def test_a_card_that_has_not_changed_is_not_sent_again(ben, question):
     assert client.get(reverse("approvals-live"), {"shown": "nonsense"}).status_code == 404
 
 
-def test_the_badge_counts_for_approvers_only(ada, ben, question):
+def test_badge_counts_for_approvers_only(ada, ben, question):
     assert browser(ben).get(reverse("approvals-count")).json()["count"] == 1
     assert "data-open-questions" in browser(ben).get(reverse("approvals")).content.decode()
     assert "data-open-questions" not in browser(ada).get(reverse("approvals")).content.decode()
 
 
-def test_the_history_tells_person_time_and_outcome(ben, question):
+def test_history_shows_user_time_and_outcome(ben, question):
     approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once")
     Approval.objects.filter(pk=question.pk).update(status="used", used_at=clock.now())
     command_of(question, name="quiet-otter", status="exited", exit_code=3)
@@ -437,7 +437,7 @@ def test_the_history_tells_person_time_and_outcome(ben, question):
 # Let an agent ask; grants; trying
 
 
-def test_an_operator_lets_the_main_agent_ask_with_one_click(make_user):
+def test_operator_enables_approval_requests_with_one_click(make_user):
     client = browser(make_user("Operator"))
     assert "Let “main” request commands" in client.get(reverse("approvals")).content.decode()
     done = client.post(reverse("let-ask"), {"agent": "main"}, follow=True).content.decode()
@@ -447,7 +447,7 @@ def test_an_operator_lets_the_main_agent_ask_with_one_click(make_user):
     assert 'id="let-ask"' not in done
 
 
-def test_what_somebody_refused_is_not_opened_by_one_click(make_user):
+def test_one_click_does_not_override_explicit_deny(make_user):
     ExecRule.objects.create(scope="installation", security="deny")
     client = browser(make_user("Operator"))
     assert "The exec rule for installation denies them" in client.get(reverse("approvals")).content.decode()
@@ -455,14 +455,14 @@ def test_what_somebody_refused_is_not_opened_by_one_click(make_user):
     assert ExecRule.objects.count() == 1
 
 
-def test_only_operators_let_an_agent_ask(ben, ada):
+def test_only_operators_can_enable_approval_requests(ben, ada):
     for user in (ben, ada):
         assert "An operator can allow it" in browser(user).get(reverse("approvals")).content.decode()
         assert browser(user).post(reverse("let-ask"), {"agent": "main"}).status_code == 403
     assert not ExecRule.objects.exists()
 
 
-def test_grants_are_listed_and_taken_back(ben, question, make_user):
+def test_grants_are_listed_and_revoked(ben, question, make_user):
     answer(browser(ben), question, "allow-for", scope="session", uses="4", **{"for": "uses"})
     client = browser(ben)
     page = compact_html(client.get(reverse("grants")).content.decode())
@@ -476,7 +476,7 @@ def test_grants_are_listed_and_taken_back(ben, question, make_user):
     assert "This grant is already revoked." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
 
 
-def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, ben, make_session):
+def test_chat_card_summary_shows_risk_facts(ada, ben, make_session):
     hostile = create_approval(ada, make_session(ada), plan={"network": True, "background": True})
     hostile.shown = {**hostile.shown, "writes": ["<b>x</b>"], "touches": ["other processes"]}
     hostile.save()
@@ -500,21 +500,21 @@ def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, be
         ),
     ],
 )
-def test_how_long_how_often_and_where_stands_in_the_card_and_in_the_history(given, words, ben, question):
+def test_card_and_history_show_duration_uses_and_scope(given, words, ben, question):
     shown = answer(browser(ben), question, "allow-for", **given, **HTMX).content.decode()
     assert words in shown
     assert words in browser(ben).get(reverse("approvals-history")).content.decode()
     assert "for a while" not in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
 
 
-def test_always_says_that_it_is_for_90_days(ben, question):
+def test_always_option_shows_ninety_day_limit(ben, question):
     assert (
         "ben set it to always allow (for 90 days, for this agent"
         in answer(browser(ben), question, "allow-always", **HTMX).content.decode()
     )
 
 
-def test_the_list_of_grants_names_the_chat_to_who_may_read_it_only(ada, ben, make_user, question):
+def test_grant_list_hides_chat_from_users_without_access(ada, ben, make_user, question):
     both = make_user("Approver", "Auditor", name="zoe")
     answer(browser(ben), question, "allow-for", scope="session", **{"for": "900"})
     session = question.session
@@ -527,7 +527,7 @@ def test_the_list_of_grants_names_the_chat_to_who_may_read_it_only(ada, ben, mak
     assert "Secret plans" in browser(both).get(reverse("grants")).content.decode()
 
 
-def test_a_question_on_its_own_page_shows_all_of_it_after_the_answer_too(ben, question):
+def test_request_page_shows_full_details_after_decision(ben, question):
     own = reverse("approval", args=[question.pk])
     shown = answer(browser(ben), question, **HTMX, HTTP_HX_CURRENT_URL=f"http://testserver{own}").content.decode()
     assert "Command details" not in shown
@@ -542,7 +542,7 @@ def tried(user: Any, line: str, *, level: int = 2, **more: str) -> str:
     return compact_html(browser(user).post(reverse("try-command"), data, **HTMX).content.decode())
 
 
-def test_a_command_is_tried_without_running_it(ben):
+def test_command_trial_does_not_run_command(ben):
     client = browser(ben)
     assert 'data-effect="allow"' in tried(ben, "ls -la", allow="ls")
     assert 'data-effect="ask"' in tried(ben, "ls -la")
@@ -555,7 +555,7 @@ def test_a_command_is_tried_without_running_it(ben):
     assert "<b>" not in page
 
 
-def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(ben, make_user):
+def test_command_trial_counts_grants_and_names_matching_one(ben, make_user):
     operator = make_user("Operator", name="olga")
     needless = grants.add_manually(["cat"], by=operator, scope="agent", subject="main")
     allows = grants.add_manually(["ls"], by=operator, scope="agent", subject="main")
@@ -571,7 +571,7 @@ def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(be
     assert 'data-effect="ask"' in tried(ben, "ls -la")
 
 
-def test_a_trial_without_a_sandbox_asks_and_one_below_the_wanted_level_is_refused(ben):
+def test_command_trial_honors_sandbox_requirements(ben):
     page = tried(ben, "ls", level=0, allow="ls")
     assert 'data-effect="ask"' in page
     assert "Without a sandbox, every command needs approval." in page
@@ -585,7 +585,7 @@ def test_a_trial_without_a_sandbox_asks_and_one_below_the_wanted_level_is_refuse
 # Words
 
 
-def test_the_history_filters_by_the_words_of_its_badges(ada, ben, make_session):
+def test_history_filters_match_badge_labels(ada, ben, make_session):
     for number, status in enumerate(("approved", "used", "denied", "expired", "void")):
         create_approval(ada, make_session(ada, f"agent:main:{number}"), status=status, decided_at=clock.now())
     page = compact_html(browser(ben).get(reverse("approvals-history")).content.decode())
@@ -598,7 +598,7 @@ def test_the_history_filters_by_the_words_of_its_badges(ada, ben, make_session):
     ("decision", "words"),
     [("", "Canceled before a decision"), ("allow-once", "ben approved it once; canceled before it started")],
 )
-def test_a_void_question_says_who_had_answered_it(decision, words, ada, ben, make_session):
+def test_void_request_names_its_approver(decision, words, ada, ben, make_session):
     by = {"decided_by": ben, "decision": decision} if decision else {}
     create_approval(ada, make_session(ada), status="void", decided_at=clock.now(), reason="the run was stopped (rpc)", **by)
     page = browser(ben).get(reverse("approvals-history")).content.decode()
@@ -606,7 +606,7 @@ def test_a_void_question_says_who_had_answered_it(decision, words, ada, ben, mak
     assert "the run was stopped in the chat" in page
 
 
-def test_the_history_tells_how_a_background_command_ended(ada, ben, make_session):
+def test_history_shows_how_background_command_ended(ada, ben, make_session):
     question = create_approval(ada, make_session(ada), status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
     row = command_of(question, name="cmd-1", background=True)
     history = reverse("approvals-history")
@@ -615,7 +615,7 @@ def test_the_history_tells_how_a_background_command_ended(ada, ben, make_session
     assert "exit code 3, 1 min 15 s" in browser(ben).get(history).content.decode()
 
 
-def test_moments_are_told_in_one_way(ada, ben, make_session):
+def test_timestamps_are_rendered_uniformly(ada, ben, make_session):
     question = create_approval(ada, make_session(ada), needed=2)
     ApprovalVote.objects.create(approval=question, user=ben, at=clock.now(), wish={"decision": "allow-once"})
     create_approval(
@@ -631,7 +631,7 @@ def test_moments_are_told_in_one_way(ada, ben, make_session):
         assert all(re.fullmatch(r'<time datetime="\S+" title="[^"]+" aria-live="off" data-ago>', each) for each in moments), moments
 
 
-def test_the_agents_words_show_code_and_nothing_else_of_their_marks(ada, ben, make_session):
+def test_agent_reason_renders_code_and_escapes_other_markup(ada, ben, make_session):
     create_approval(ada, make_session(ada), why="first `git log`, **then** <b>x</b> and `a\u202eb` and a lone ` here")
     page = browser(ben).get(reverse("approvals")).content.decode()
     assert "first <code>git log</code>, **then** &lt;b&gt;x&lt;/b&gt; and <code>a" in page
@@ -642,7 +642,7 @@ def test_the_agents_words_show_code_and_nothing_else_of_their_marks(ada, ben, ma
 
 
 @pytest.mark.parametrize(("which", "button"), [("for", "allow-for"), ("always", "allow-always")])
-def test_the_longer_answers_of_a_list_are_fetched_when_they_are_opened(which, button, ada, ben, make_user, question):
+def test_extended_decision_menu_is_loaded_on_demand(which, button, ada, ben, make_user, question):
     listed = browser(ben).get(reverse("approvals")).content.decode()
     address = reverse("approval-menu", args=[question.pk, which])
     assert f'hx-get="{address}"' in listed
@@ -657,7 +657,7 @@ def test_the_longer_answers_of_a_list_are_fetched_when_they_are_opened(which, bu
     assert browser(ben).get(address).status_code == 404
 
 
-def test_there_is_no_menu_that_was_not_offered(ada, ben, make_session, question):
+def test_menu_not_offered_returns_404(ada, ben, make_session, question):
     for which in ("once", "deny", "nonsense"):
         assert browser(ben).get(reverse("approval-menu", args=[question.pk, which])).status_code == 404
     plan = build_plan(make_session(ada), "make", call="x")
@@ -668,7 +668,7 @@ def test_there_is_no_menu_that_was_not_offered(ada, ben, make_session, question)
 # Letting an agent ask
 
 
-def test_letting_the_agent_ask_is_offered_only_while_it_would_help(ada, make_user, make_session):
+def test_enabling_approval_requests_is_offered_only_when_useful(ada, make_user, make_session):
     session = make_session(ada)
 
     def offered(code: str) -> bool:

@@ -24,8 +24,8 @@ from tests.harness.approvals import (
 )
 from tools_app.approvals import expiry, external, grants
 from tools_app.approvals import requests as approval_requests
+from tools_app.approvals.command_decision import use_approval_or_grants
 from tools_app.approvals.grants import GrantTerms
-from tools_app.approvals.supervise import use_approval_or_grants
 from tools_app.models import Approval, ApprovalVote, Grant
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -57,7 +57,7 @@ def may_start(claimed, plan):
         return use_approval_or_grants(claimed, plan, decide_plan(claimed, plan))
 
 
-def test_a_question_holds_everything_a_person_needs_and_all_of_it_is_ours(question, claimed, user, tmp_path):
+def test_approval_request_holds_all_details_needed_to_decide(question, claimed, user, tmp_path):
     assert question.plan["line"] == "touch made"
     assert (question.plan["cwd"], question.plan["run"]) == (str(tmp_path.resolve()), claimed.pk)
     assert [each["realpath"] for each in question.plan["executables"]] == ["/usr/bin/touch"]
@@ -66,13 +66,13 @@ def test_a_question_holds_everything_a_person_needs_and_all_of_it_is_ours(questi
     assert {part["kind"] for part in question.shown["parts"]} >= {"program", "argument"}
 
 
-def test_deciding_again_asks_no_second_time(claimed, question, tmp_path):
+def test_repeated_policy_check_creates_no_second_request(claimed, question, tmp_path):
     again = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert (again.effect, again.approval, again.newly_requested) == ("ask", str(question.pk), False)
     assert Approval.objects.count() == 1
 
 
-def test_allowed_once_is_used_once(claimed, question, approver, tmp_path):
+def test_allow_once_is_used_once(claimed, question, approver, tmp_path):
     parked(claimed)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = Run.objects.get(pk=claimed.pk)
@@ -89,14 +89,14 @@ def test_allowed_once_is_used_once(claimed, question, approver, tmp_path):
     assert decide_plan(claimed, plan).effect == "deny"
 
 
-def test_the_reason_of_a_refusal_reaches_the_model(claimed, question, approver, tmp_path):
+def test_deny_reason_reaches_the_model(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="use the staging host")
     decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
     assert "use the staging host" in decided.message
 
 
-def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, make_user):
+def test_concurrent_decisions_have_one_winner(question, make_user):
     people = [make_user("Approver", name=f"approver-{n}") for n in range(50)]
     won, told = [], []
 
@@ -118,7 +118,7 @@ def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, make_us
     assert {late.details["decidedBy"] for late in told} == {won[0].get_username()}
 
 
-def test_without_compare_and_set_two_answers_would_win(question, make_user, monkeypatch):
+def test_missing_compare_and_set_lets_two_decisions_win(question, make_user, monkeypatch):
     """The deliberate fault: whoever looks first and writes then lets both in."""
     one, two = make_user("Approver"), make_user("Approver")
 
@@ -135,14 +135,14 @@ def test_without_compare_and_set_two_answers_would_win(question, make_user, monk
 
 
 @pytest.mark.parametrize("groups", [("User",), ("Operator",), ("Auditor",)])
-def test_approving_is_a_right_of_its_own(question, make_user, groups):
+def test_approving_requires_its_own_permission(question, make_user, groups):
     with pytest.raises((Forbidden, NotFound)):
         approval_requests.resolve_approval(question.pk, by=make_user(*groups), decision="allow-once")
     question.refresh_from_db()
     assert question.is_open
 
 
-def test_a_program_never_approves_whatever_its_account_is_given(question, make_user):
+def test_service_account_can_never_approve(question, make_user):
     robot = make_user("Approver", "Operator")
     robot.is_service = True
     robot.save()
@@ -150,12 +150,12 @@ def test_a_program_never_approves_whatever_its_account_is_given(question, make_u
         approval_requests.resolve_approval(question.pk, by=robot, decision="allow-once")
 
 
-def test_somebody_elses_question_is_not_found(question, make_user):
+def test_approval_request_of_another_user_is_not_found(question, make_user):
     with pytest.raises(NotFound):
         approval_requests.find_approval(make_user(), question.pk)
 
 
-def test_who_asked_may_be_left_out(user, make_session, tmp_path):
+def test_requester_can_be_excluded_by_rule(user, make_session, tmp_path):
     allow_approval_requests(exclude_requester=True)
     user.groups.add(Group.objects.get(name="Approver"))
     question = request_approval(claim_run(user, make_session(user)), tmp_path)
@@ -163,7 +163,7 @@ def test_who_asked_may_be_left_out(user, make_session, tmp_path):
         approval_requests.resolve_approval(question.pk, by=user, decision="allow-once")
 
 
-def test_a_rule_can_name_who_approves(user, make_session, make_user, tmp_path):
+def test_rule_can_name_approver_groups(user, make_session, make_user, tmp_path):
     rule = allow_approval_requests()
     rule.approver_groups.add(Group.objects.create(name="Security"))
     question = request_approval(claim_run(user, make_session(user)), tmp_path)
@@ -175,7 +175,7 @@ def test_a_rule_can_name_who_approves(user, make_session, make_user, tmp_path):
     Group.objects.filter(name="Security").delete()
 
 
-def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, make_session, make_user, tmp_path):
+def test_two_approvals_are_required_but_one_denial_suffices(user, make_session, make_user, tmp_path):
     allow_approval_requests(two_people=True)
     question = request_approval(claim_run(user, make_session(user)), tmp_path)
     ada, ben = make_user("Approver"), make_user("Approver")
@@ -186,7 +186,7 @@ def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, make_se
     assert approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once").status == "approved"
 
 
-def test_of_two_wishes_the_narrower_counts(user, make_session, make_user, tmp_path):
+def test_narrower_of_two_grant_terms_applies(user, make_session, make_user, tmp_path):
     allow_approval_requests(two_people=True)
     question = request_approval(claim_run(user, make_session(user)), tmp_path)
     ada, ben = make_user("Approver"), make_user("Approver")
@@ -197,7 +197,7 @@ def test_of_two_wishes_the_narrower_counts(user, make_session, make_user, tmp_pa
     assert grant.expires_at - grant.created_at == dt.timedelta(minutes=15)
 
 
-def test_a_vote_of_somebody_who_lost_the_right_does_not_count(user, make_session, make_user, tmp_path):
+def test_vote_of_user_without_permission_is_ignored(user, make_session, make_user, tmp_path):
     allow_approval_requests(two_people=True)
     question = request_approval(claim_run(user, make_session(user)), tmp_path)
     ada, ben = make_user("Approver"), make_user("Approver")
@@ -207,7 +207,7 @@ def test_a_vote_of_somebody_who_lost_the_right_does_not_count(user, make_session
     assert ApprovalVote.objects.count() == 2
 
 
-def test_an_answer_to_another_plan_than_the_one_seen_is_refused(question, approver):
+def test_decision_on_different_plan_is_rejected(question, approver):
     with pytest.raises(Conflict, match="not the one that would run"):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once", seen_hash="0" * 64)
     assert (
@@ -216,7 +216,7 @@ def test_an_answer_to_another_plan_than_the_one_seen_is_refused(question, approv
     )
 
 
-def test_what_nobody_answers_expires_and_the_run_goes_on_without_it(claimed, question, approver, tmp_path):
+def test_undecided_request_expires_and_run_continues(claimed, question, approver, tmp_path):
     parked(claimed)
     Approval.objects.update(expires_at=clock.now() - dt.timedelta(seconds=1))
     with pytest.raises(Conflict, match="expired"):
@@ -231,7 +231,7 @@ def test_what_nobody_answers_expires_and_the_run_goes_on_without_it(claimed, que
     assert not expiry.has_due_approvals()
 
 
-def test_a_question_can_be_left_open_for_longer_and_is_warned_about_before(question, approver):
+def test_request_can_be_extended_and_warns_before_expiry(question, approver):
     Approval.objects.update(created_at=clock.now() - dt.timedelta(hours=1), expires_at=clock.now() + dt.timedelta(minutes=2))
     assert expiry.has_due_approvals()
     with transaction.atomic():
@@ -243,7 +243,7 @@ def test_a_question_can_be_left_open_for_longer_and_is_warned_about_before(quest
     assert longer.warned_at is None
 
 
-def test_stopping_the_run_voids_its_question_and_a_late_answer_runs_nothing(claimed, question, approver, user):
+def test_stopping_run_voids_request_and_ignores_late_approval(claimed, question, approver, user):
     parked(claimed)
     lifecycle.request_abort(user=user, session=question.session)
     question.refresh_from_db()
@@ -254,20 +254,20 @@ def test_stopping_the_run_voids_its_question_and_a_late_answer_runs_nothing(clai
     assert [event.data["phase"] for event in last] == ["end", "result"]
 
 
-def test_a_reset_of_the_session_voids_what_it_asked(claimed, question, user, approver):
+def test_session_reset_voids_open_requests(claimed, question, user, approver):
     parked(claimed)
     session_service.reset_session(user, question.session)
     question.refresh_from_db()
     assert question.status == "void"
 
 
-def test_a_question_whose_run_has_ended_cannot_be_answered_though_its_row_says_open(claimed, question, approver):
+def test_request_of_ended_run_cannot_be_decided(claimed, question, approver):
     Run.objects.filter(pk=claimed.pk).update(status="aborted")
     with pytest.raises(Conflict, match="stopped"):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
 
 
-def test_an_executable_that_changed_after_the_answer_voids_it(claimed, question, approver, tmp_path):
+def test_executable_changed_after_approval_voids_it(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     changed = with_other_executable(plan_command(claimed, tmp_path, "touch made"))
     decided = decide_plan(claimed, changed)
@@ -277,7 +277,7 @@ def test_an_executable_that_changed_after_the_answer_voids_it(claimed, question,
     assert question.status == "void"
 
 
-def test_a_rule_that_denies_since_the_answer_wins(claimed, question, approver, tmp_path):
+def test_deny_rule_added_after_approval_wins(claimed, question, approver, tmp_path):
     plan = plan_command(claimed, tmp_path, "touch made")
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     decided = decide_plan(claimed, plan)
@@ -288,14 +288,14 @@ def test_a_rule_that_denies_since_the_answer_wins(claimed, question, approver, t
     assert question.status == "void"
 
 
-def test_an_unrelated_change_of_the_rules_leaves_the_answer_valid(claimed, question, approver, tmp_path):
+def test_unrelated_rule_change_keeps_approval_valid(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     allow_approval_requests("agent", "other", security="deny")
     allow_approval_requests(ask="always")
     assert may_start(claimed, plan_command(claimed, tmp_path, "touch made")) == ""
 
 
-def test_who_writes_in_the_session_can_drop_the_command(claimed, question, user, tmp_path):
+def test_session_writer_can_cancel_command(claimed, question, user, tmp_path):
     parked(claimed)
     approval_requests.skip_approval(question.pk, by=user)
     decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
@@ -303,21 +303,19 @@ def test_who_writes_in_the_session_can_drop_the_command(claimed, question, user,
     assert "dropped" in decided.message
 
 
-def test_somebody_else_cannot_drop_it(question, approver):
+def test_other_user_cannot_cancel_command(question, approver):
     with pytest.raises(Forbidden):
         approval_requests.skip_approval(question.pk, by=approver)
 
 
-def test_a_switched_off_account_runs_nothing_more(claimed, question, approver, user, tmp_path):
+def test_disabled_account_runs_no_approved_command(claimed, question, approver, user, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     user.is_active = False
     user.save()
     assert "switched off" in decide_plan(claimed, plan_command(claimed, tmp_path, "touch made")).message
 
 
-def test_allowed_for_a_while_needs_no_second_question_in_this_session(
-    claimed, question, approver, make_user, make_session, tmp_path
-):
+def test_timed_grant_covers_later_commands_in_session(claimed, question, approver, make_user, make_session, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 2))
     plan = plan_command(claimed, tmp_path, "touch made", call="c2")
     assert may_start(claimed, plan) == ""
@@ -329,7 +327,7 @@ def test_allowed_for_a_while_needs_no_second_question_in_this_session(
     assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made", call="c4")).effect == "ask", "both uses are gone"
 
 
-def test_a_grant_that_is_revoked_or_over_allows_nothing(claimed, question, approver, tmp_path):
+def test_revoked_or_expired_grant_allows_nothing(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("agent", 900, None))
     plan = plan_command(claimed, tmp_path, "touch made", call="c2")
     decided = decide_plan(claimed, plan)
@@ -343,7 +341,7 @@ def test_a_grant_that_is_revoked_or_over_allows_nothing(claimed, question, appro
     assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made", call="c3")).effect == "ask"
 
 
-def test_allowed_always_is_narrow_and_not_for_ever(claimed, question, approver, tmp_path):
+def test_always_grant_is_narrow_and_expires(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-always")
     grant = Grant.objects.get()
     assert (grant.scope, grant.subject, [entry["pattern"] for entry in grant.entries]) == ("agent", "main", ["/usr/bin/touch"])
@@ -352,14 +350,14 @@ def test_allowed_always_is_narrow_and_not_for_ever(claimed, question, approver, 
     assert decide_plan(claimed, plan_command(claimed, tmp_path, "rm made", call="c3")).effect == "ask"
 
 
-def test_a_shell_is_never_allowed_always(claimed, approver, tmp_path):
+def test_shell_can_never_be_allowed_always(claimed, approver, tmp_path):
     question = request_approval(claimed, tmp_path, "bash -c 'echo hi'")
     assert "allow-always" not in question.shown["may"]
     with pytest.raises(InvalidRequest):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-always")
 
 
-def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(user, make_session, approver, tmp_path):
+def test_always_ask_rule_permits_no_longer_grants(user, make_session, approver, tmp_path):
     allow_approval_requests(ask="always")
     question = request_approval(claim_run(user, make_session(user)), tmp_path)
     assert question.shown["may"] == ["allow-once", "deny"]
@@ -367,13 +365,13 @@ def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(us
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, None))
 
 
-def test_a_wish_has_bounds():
+def test_grant_terms_are_bounded():
     for wish in (GrantTerms(), GrantTerms(seconds=5), GrantTerms(seconds=9 * 3600), GrantTerms(uses=0), GrantTerms(uses=1000)):
         with pytest.raises(InvalidRequest):
             wish.checked()
 
 
-def test_without_isolation_every_command_is_asked_about(claimed, approver, tmp_path):
+def test_every_command_needs_approval_without_isolation(claimed, approver, tmp_path):
     from dataclasses import replace
 
     from tools_app.exec.plan import PlannedCommand
@@ -391,14 +389,14 @@ def test_without_isolation_every_command_is_asked_about(claimed, approver, tmp_p
     assert "isolation" in decide_plan(claimed, PlannedCommand(replace(bare.plan, call="c4"), plan.analysis)).message
 
 
-def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, make_session, tmp_path):
+def test_denial_without_exec_rule_explains_remedy(user, make_session, tmp_path):
     claimed = claim_run(user, make_session(user))
     decided = decide_plan(claimed, plan_command(claimed, tmp_path, "ls"))
     assert decided.effect == "deny"
     assert "an operator can let the agent ask" in decided.message
 
 
-def test_the_audit_log_has_every_step_with_the_plan(claimed, question, approver, tmp_path):
+def test_audit_log_records_every_step_with_plan(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(
         question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 3), reason="go on"
     )
@@ -413,7 +411,7 @@ def test_the_audit_log_has_every_step_with_the_plan(claimed, question, approver,
     assert AuditEntry.objects.filter(action="grant.made", actor_name="ada").exists()
 
 
-def test_a_run_that_is_being_stopped_is_not_approved_and_does_not_park(claimed, question, approver, user):
+def test_stopping_run_is_neither_approved_nor_parked(claimed, question, approver, user):
     lifecycle.request_abort(user=user, session=question.session)
     with pytest.raises(Conflict, match="stopped"):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
@@ -424,14 +422,14 @@ def test_a_run_that_is_being_stopped_is_not_approved_and_does_not_park(claimed, 
     assert question.status == "void"
 
 
-def test_a_run_beyond_help_leaves_no_question_open(claimed, question):
+def test_poisoned_run_voids_its_open_request(claimed, question):
     with transaction.atomic():
         queue.end_run(claimed, Run.Status.FAILED, "poisoned", "its worker died too often")
     question.refresh_from_db()
     assert question.status == "void"
 
 
-def test_an_extended_question_does_not_expire_in_that_very_moment(question, approver, monkeypatch):
+def test_extended_request_does_not_expire_concurrently(question, approver, monkeypatch):
     Approval.objects.update(expires_at=clock.now() - dt.timedelta(seconds=1))
     held = approval_requests.lock_session
 
@@ -446,7 +444,7 @@ def test_an_extended_question_does_not_expire_in_that_very_moment(question, appr
     assert question.is_open
 
 
-def test_a_line_that_was_granted_is_asked_about_again_once_its_script_has_changed(claimed, approver, tmp_path):
+def test_changed_script_invalidates_its_grant(claimed, approver, tmp_path):
     script = tmp_path / "deploy.sh"
     script.write_text("#!/bin/bash\necho one\n")
     script.chmod(0o755)
@@ -458,7 +456,7 @@ def test_a_line_that_was_granted_is_asked_about_again_once_its_script_has_change
     assert decide_plan(claimed, plan_command(claimed, tmp_path, "./deploy.sh", call="c3")).effect == "ask"
 
 
-def test_a_grant_of_one_person_does_not_count_where_two_must_agree(claimed, question, approver, tmp_path):
+def test_single_person_grant_is_ignored_under_two_person_rule(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("agent", 900, None))
     again = plan_command(claimed, tmp_path, "touch made", call="c2")
     assert decide_plan(claimed, again).effect == "allow"
@@ -466,13 +464,13 @@ def test_a_grant_of_one_person_does_not_count_where_two_must_agree(claimed, ques
     assert decide_plan(claimed, again).effect == "ask"
 
 
-def test_a_grant_of_somebody_who_lost_the_right_does_not_count(claimed, question, approver, tmp_path):
+def test_grant_of_user_without_permission_is_ignored(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("agent", 900, None))
     approver.groups.clear()
     assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")).effect == "ask"
 
 
-def test_only_the_grant_that_was_needed_is_counted(claimed, approver, tmp_path):
+def test_only_the_needed_grant_is_counted(claimed, approver, tmp_path):
     for name in ("/usr/bin/touch", "/usr/bin/mkdir"):
         Grant.objects.create(
             scope="agent", subject="main", entries=[{"pattern": name, "shape": None}], uses_left=5, created_at=clock.now()
@@ -481,14 +479,14 @@ def test_only_the_grant_that_was_needed_is_counted(claimed, approver, tmp_path):
     assert list(Grant.objects.order_by("id").values_list("uses_left", flat=True)) == [4, 5]
 
 
-def test_a_grant_with_other_arguments_is_not_counted(claimed, approver, tmp_path):
+def test_grant_with_different_arguments_is_not_counted(claimed, approver, tmp_path):
     for entry in ({"pattern": "touch", "shape": ["other"]}, {"pattern": "touch", "shape": None}):
         Grant.objects.create(scope="agent", subject="main", entries=[entry], created_at=clock.now())
     assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")) == ""
     assert list(Grant.objects.order_by("id").values_list("uses", flat=True)) == [0, 1]
 
 
-def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, make_user, make_session, tmp_path):
+def test_excluded_requester_cannot_use_own_grants(user, make_user, make_session, tmp_path):
     allow_approval_requests()
     user.groups.add(Group.objects.get(name="Approver"))
     ben = make_user("User")
@@ -501,7 +499,7 @@ def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, 
     assert decide_plan(mine, plan_command(mine, tmp_path, "touch made")).effect == "ask"
 
 
-def test_a_rule_that_takes_the_network_away_stops_what_was_planned_with_it(claimed, tmp_path):
+def test_rule_removing_network_blocks_plan_that_needs_it(claimed, tmp_path):
     allow_approval_requests(network=True)
     plan = plan_command(claimed, tmp_path, "touch made")
     assert plan.plan.network
@@ -510,7 +508,7 @@ def test_a_rule_that_takes_the_network_away_stops_what_was_planned_with_it(claim
     assert (decided.effect, "no network" in decided.message) == ("deny", True)
 
 
-def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claimed, make_user, tmp_path):
+def test_allowlist_fallback_runs_listed_command_after_expiry(claimed, make_user, tmp_path):
     grants.add_manually(["touch"], by=make_user("Operator"), scope="installation")
     for fallback, effect in (("deny", "deny"), ("allowlist", "allow")):
         allow_approval_requests(ask="always", ask_fallback=fallback)
@@ -523,7 +521,7 @@ def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claime
         assert use_approval_or_grants(claimed, plan, decided) == ""
 
 
-def test_a_question_from_outside_goes_to_whom_the_rules_name(make_user):
+def test_external_request_goes_to_approvers_named_by_rules(make_user):
     rule = allow_approval_requests(two_people=True)
     group = Group.objects.create(name="Security")
     rule.approver_groups.add(group)

@@ -15,7 +15,7 @@ from clawsite.web.approvals import card as approvals_card
 from sessions_app.models import Run, Session
 from sessions_app.runs.lifecycle import SENT_BY
 from tests.harness.approvals import allow_approval_requests, claim_run, decide_plan, plan_command, request_approval
-from tools_app.approvals import approvers, grants, supervise
+from tools_app.approvals import approvers, command_decision, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms
 from tools_app.models import Approval, ExecRule, Grant
@@ -80,7 +80,7 @@ CHANGES = [is_switched_off, loses_the_right, may_not_answer_their_own, is_not_of
 
 def start(claimed, plan, decided):
     with transaction.atomic():
-        return supervise.use_approval_or_grants(claimed, plan, decided)
+        return command_decision.use_approval_or_grants(claimed, plan, decided)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def giver(make_user, requester, request):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, claimed, question, giver, plan, security):
+def test_approval_is_requested_again_after_approver_becomes_ineligible(change, claimed, question, giver, plan, security):
     approval_requests.resolve_approval(question.pk, by=giver, decision="allow-once", reason="go on")
     change(giver, security)
     decided = decide_plan(claimed, plan, why="")
@@ -106,7 +106,7 @@ def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, 
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_why(change, claimed, question, giver, plan, security):
+def test_ineligible_approver_blocks_start_and_model_sees_reason(change, claimed, question, giver, plan, security):
     approval_requests.resolve_approval(question.pk, by=giver, decision="allow-once")
     decided = decide_plan(claimed, plan)
     assert decided.effect == "allow"
@@ -118,14 +118,14 @@ def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_wh
     assert "did not run" in refused
 
 
-def test_rules_that_its_giver_fulfils_leave_an_answer_valid(claimed, question, make_user, plan, security):
+def test_approval_stays_valid_if_approver_meets_new_rules(claimed, question, make_user, plan, security):
     ada = make_user("Approver", "Security")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once")
     allow_approval_requests(exclude_requester=True).approver_groups.add(security)
     assert start(claimed, plan, decide_plan(claimed, plan)) == ""
 
 
-def test_of_two_who_agreed_both_must_still_be_able_to(requester, make_session, make_user, tmp_path):
+def test_both_approvers_must_still_be_eligible_at_start(requester, make_session, make_user, tmp_path):
     allow_approval_requests(two_people=True)
     claimed = claim_run(requester, make_session(requester))
     question = request_approval(claimed, tmp_path)
@@ -143,7 +143,7 @@ def test_of_two_who_agreed_both_must_still_be_able_to(requester, make_session, m
     assert start(claimed, plan, decide_plan(claimed, plan)) == ""
 
 
-def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, make_user, security):
+def test_open_request_is_decided_by_current_rules(question, requester, make_user, security):
     ada, ben = make_user("Approver", "Security"), make_user("Approver", "Security")
     rule = allow_approval_requests(two_people=True, exclude_requester=True)
     rule.approver_groups.add(security)
@@ -159,20 +159,20 @@ def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, m
     assert (answered.status, answered.needed, answered.approver_groups) == ("approved", 2, [[security.pk]])
 
 
-def test_and_by_those_of_the_moment_it_was_asked(requester, make_session, make_user, tmp_path):
+def test_open_request_keeps_rules_from_creation(requester, make_session, make_user, tmp_path):
     allow_approval_requests(two_people=True)
     question = request_approval(claim_run(requester, make_session(requester)), tmp_path)
     allow_approval_requests(two_people=None)
     assert approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="allow-once").is_open
 
 
-def test_the_rules_of_those_that_passed_the_message_on_count_too(question, claimed, make_user):
+def test_rules_of_forwarding_agents_also_apply(question, claimed, make_user):
     Run.objects.filter(pk=claimed.pk).update(options={SENT_BY: {"through": [["other", "s1"]]}})
     allow_approval_requests("agent", "other", two_people=True)
     assert approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="allow-once").is_open
 
 
-def test_many_cards_cost_as_many_queries_as_one(requester, make_session, make_user, security, django_assert_num_queries, tmp_path):
+def test_quorum_query_count_is_constant(requester, make_session, make_user, security, django_assert_num_queries, tmp_path):
     allow_approval_requests(two_people=True).approver_groups.add(security)
     claimed = claim_run(requester, make_session(requester))
     rows = [request_approval(claimed, tmp_path, call=f"c{n}") for n in range(4)]
@@ -184,7 +184,7 @@ def test_many_cards_cost_as_many_queries_as_one(requester, make_session, make_us
             assert all(candidate.why_not(row.requester_id, wanted[row.pk]) for row in some)
 
 
-def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question, make_user, security):
+def test_renamed_group_keeps_its_place_in_rules(question, make_user, security):
     allow_approval_requests().approver_groups.add(security)
     ada = make_user("Approver", "Security")
     security.name = "Security of old"
@@ -206,7 +206,7 @@ def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question
         ("session", "directory", None),
     ],
 )
-def test_only_what_both_said_is_granted(one, other, both, requester, make_session, make_user, tmp_path):
+def test_two_person_grant_covers_only_common_terms(one, other, both, requester, make_session, make_user, tmp_path):
     for first, second in ((one, other), (other, one)):
         narrower = GrantTerms(first, 900).intersect(GrantTerms(second, 900))
         assert (narrower.scope if narrower else None) == both
@@ -222,7 +222,7 @@ def test_only_what_both_said_is_granted(one, other, both, requester, make_sessio
 
 
 @pytest.mark.parametrize("who", [0, 1])
-def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, make_session, make_user, tmp_path):
+def test_two_person_grant_requires_both_approvers_eligible(who, requester, make_session, make_user, tmp_path):
     allow_approval_requests(two_people=True)
     claimed = claim_run(requester, make_session(requester))
     question, people = request_approval(claimed, tmp_path), [make_user("Approver"), make_user("Approver")]
@@ -237,7 +237,7 @@ def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, make_ses
 
 
 @pytest.mark.parametrize("change", [loses_the_right, is_one_of_two])
-def test_a_grant_whose_question_is_gone_is_judged_as_before(change, claimed, question, make_user, make_session, tmp_path, security):
+def test_grant_without_its_request_is_still_checked(change, claimed, question, make_user, make_session, tmp_path, security):
     ada = make_user("Approver")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-always")
     other = make_user()
@@ -251,7 +251,7 @@ def test_a_grant_whose_question_is_gone_is_judged_as_before(change, claimed, que
     assert decide_plan(elsewhere, again).effect == "ask"
 
 
-def test_an_operators_own_list_needs_nobodys_answer(claimed, make_user, tmp_path):
+def test_operator_allowlist_needs_no_approval(claimed, make_user, tmp_path):
     olga = make_user("Operator")
     grants.add_manually(["touch"], by=olga, scope="installation")
     olga.groups.clear()
@@ -259,7 +259,7 @@ def test_an_operators_own_list_needs_nobodys_answer(claimed, make_user, tmp_path
     assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made")).effect == "allow"
 
 
-def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, make_user, security):
+def test_migration_fills_existing_grants_and_approver_groups(claimed, question, make_user, security):
     migration = importlib.import_module("tools_app.migrations.0006_who_agreed_is_kept")
     ada, ben = make_user("Approver"), make_user("Approver")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-always")

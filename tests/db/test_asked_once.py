@@ -53,7 +53,7 @@ def at_once():
     return run
 
 
-def test_two_at_once_make_one_session_and_one_run(user, at_once):
+def test_concurrent_requests_create_one_session_and_run(user, at_once):
     def body(late):
         make = late(partial(open_session, user, agent="main"))
         session = find_or_create_session(user, "main", "once", ASKED, make)
@@ -64,7 +64,7 @@ def test_two_at_once_make_one_session_and_one_run(user, at_once):
     assert Session.objects.get(owner=user).pk == outcomes[0][0]
 
 
-def test_two_forks_at_once_are_one(user, make_session, at_once):
+def test_concurrent_forks_create_one_session(user, make_session, at_once):
     talk = make_session(user)
     inject_message(user, talk, "one")
     outcomes = at_once(lambda late: find_or_create_session(user, "main", "once", ASKED, late(partial(fork_session, user, talk))).pk)
@@ -73,7 +73,7 @@ def test_two_forks_at_once_are_one(user, make_session, at_once):
     assert (fork.pk, fork.entry_count) == (outcomes[0], 1)
 
 
-def test_a_session_somebody_named_so_is_not_taken_for_it(user, make_session):
+def test_user_created_session_with_same_key_conflicts(user, make_session):
     made = find_or_create_session(user, "main", "once", ASKED, partial(open_session, user, agent="main"))
     Session.objects.filter(pk=made.pk).delete()
     make_session(user, made.key)

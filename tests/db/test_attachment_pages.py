@@ -30,7 +30,7 @@ def upload(browser, content=b"words", name="a.txt", content_type="text/plain", *
     return browser.post("/attachments/", {"file": file}, headers=headers)
 
 
-def test_a_file_goes_up_and_comes_down_as_a_download(user, browser_of):
+def test_file_is_uploaded_and_served_as_download(user, browser_of):
     browser = browser_of(user)
     answer = upload(browser, b"<script>alert(1)</script>", "page.html", "text/html")
     assert answer.status_code == 201
@@ -49,7 +49,7 @@ def test_a_file_goes_up_and_comes_down_as_a_download(user, browser_of):
 @pytest.mark.parametrize(
     "name", ["cat.png", "cat.html", 'x"; filename="evil.html', "a\r\nSet-Cookie: x=1", "../../x.png", "图片.png"]
 )
-def test_an_image_is_shown_whatever_it_is_called_and_its_name_stays_in_its_header(user, browser_of, name):
+def test_image_is_served_inline_with_its_filename(user, browser_of, name):
     browser = browser_of(user)
     row = attachments.register(user, attachments.store_file([PNG], name, "text/html"))
     down = browser.get(f"/attachments/{row.pk}/")
@@ -60,7 +60,7 @@ def test_an_image_is_shown_whatever_it_is_called_and_its_name_stays_in_its_heade
     assert ".." not in down["Content-Disposition"] and "evil.html;" not in down["Content-Disposition"]
 
 
-def test_only_those_who_may_see_it_find_it(user, make_user, make_session, browser_of):
+def test_only_permitted_users_can_fetch_attachment(user, make_user, make_session, browser_of):
     guest, stranger = make_user(), make_user()
     sent = upload(browser_of(user)).json()["id"]
     address = f"/attachments/{sent}/"
@@ -73,7 +73,7 @@ def test_only_those_who_may_see_it_find_it(user, make_user, make_session, browse
     assert browser_of(user).post(address).status_code == 405
 
 
-def test_what_cannot_be_kept_is_told(user, make_user, browser_of, monkeypatch):
+def test_rejected_upload_returns_error_message(user, make_user, browser_of, monkeypatch):
     browser = browser_of(user)
     monkeypatch.setattr(attachments, "MAX_FILE_BYTES", 100)
     refused = [
@@ -92,7 +92,7 @@ def test_what_cannot_be_kept_is_told(user, make_user, browser_of, monkeypatch):
     assert Attachment.objects.count() == 0
 
 
-def test_a_form_of_another_site_is_refused(user, browser_of, settings):
+def test_cross_site_upload_is_rejected(user, browser_of, settings):
     settings.STORAGES = {**settings.STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
     browser = browser_of(user, enforce_csrf_checks=True)
     assert upload(browser).status_code == 403
@@ -101,7 +101,7 @@ def test_a_form_of_another_site_is_refused(user, browser_of, settings):
     assert upload(browser, **{"X-CSRFToken": token}).status_code == 201
 
 
-def test_a_file_whose_bytes_are_lost_is_told_as_missing(user, browser_of):
+def test_attachment_with_lost_bytes_is_reported_missing(user, browser_of):
     browser = browser_of(user)
     sent = upload(browser, b"lost").json()["id"]
     attachments.path_of(Attachment.objects.get(pk=sent).sha256).unlink()

@@ -55,7 +55,7 @@ def swept():
     return sweep_files()
 
 
-def test_bytes_are_kept_once_and_privately(user, make_user):
+def test_file_bytes_are_stored_once_and_privately(user, make_user):
     mine, theirs = kept(user), kept(make_user(), name="b.txt")
     path = path_of(mine.sha256)
     assert mine.pk != theirs.pk
@@ -65,7 +65,7 @@ def test_bytes_are_kept_once_and_privately(user, make_user):
     assert [file for file in path.parent.parent.iterdir() if file.suffix == ".part"] == []
 
 
-def test_an_image_is_what_its_bytes_say(user):
+def test_image_type_is_detected_from_bytes(user):
     assert (kept(user, PNG, "a.txt").mime_type, kept(user, PNG, "a.txt").is_image) == ("image/png", True)
     assert not kept(user, b"<svg onload=alert(1)>", "a.svg", "image/svg+xml").is_image
     for name, mime_type in (("a.png", ""), ("a", "image/jpeg")):
@@ -73,7 +73,7 @@ def test_an_image_is_what_its_bytes_say(user):
             store_file([b"<script>"], name, mime_type)
 
 
-def test_too_much_and_nothing_are_refused_and_leave_no_trace(user):
+def test_oversized_and_empty_files_are_rejected_without_residue(user):
     with pytest.raises(AttachmentTooLarge, match=r"a\.bin exceeds the 5 bytes"):
         store_file([b"123", b"456"], "a.bin", largest=5)
     with pytest.raises(InvalidRequest, match="empty"):
@@ -81,7 +81,7 @@ def test_too_much_and_nothing_are_refused_and_leave_no_trace(user):
     assert [file for file in attachments._directory().iterdir() if file.suffix == ".part"] == []
 
 
-def test_one_person_cannot_fill_the_disk_with_what_they_never_send(user, make_user, make_session, monkeypatch):
+def test_unsent_uploads_per_user_are_limited(user, make_user, make_session, monkeypatch):
     monkeypatch.setattr(attachments, "MAX_UNSENT", 2)
     first = kept(user)
     kept(user, name="b.txt")
@@ -92,7 +92,7 @@ def test_one_person_cannot_fill_the_disk_with_what_they_never_send(user, make_us
     kept(user, name="c.txt")
 
 
-async def test_what_is_not_taken_leaves_no_bytes_either(user, monkeypatch):
+async def test_rejected_inline_file_leaves_no_bytes(user, monkeypatch):
     monkeypatch.setattr(attachments, "MAX_UNSENT", 1)
     file = InlineFile("a.txt", "text/plain", base64.b64encode(b"first").decode())
     (known,) = await kept_of_message(user, [file])
@@ -107,7 +107,7 @@ def stored_bytes() -> list[str]:
     return sorted(file.name for file in attachments._directory().rglob("*") if file.is_file())
 
 
-def test_a_message_takes_what_was_uploaded_for_it(user, make_session):
+def test_message_claims_its_uploaded_files(user, make_session):
     session, other = make_session(user), make_session(user)
     attachment = kept(user)
     (block,) = claim_attachments(user, session, [str(attachment.pk)])
@@ -119,7 +119,7 @@ def test_a_message_takes_what_was_uploaded_for_it(user, make_session):
     assert claim_attachments(user, other, [str(attachment.pk)]) == [copy]
 
 
-def test_nobody_elses_file_can_be_taken_or_seen(user, make_user, make_session):
+def test_files_of_other_users_cannot_be_claimed_or_seen(user, make_user, make_session):
     attachment = kept(make_user())
     for ids in ([str(attachment.pk)], ["nonsense"], ["00000000-0000-0000-0000-000000000000"]):
         with pytest.raises(NotFound):
@@ -128,7 +128,7 @@ def test_nobody_elses_file_can_be_taken_or_seen(user, make_user, make_session):
         claim_attachments(user, make_session(user), [str(n) for n in range(11)])
 
 
-def test_who_sees_the_session_sees_what_was_sent_in_it(user, make_user, make_session):
+def test_session_readers_can_see_sent_files(user, make_user, make_session):
     guest, session, attachment = make_user(), make_session(user), kept(user)
     SessionMember.objects.create(session=session, user=guest)
     with pytest.raises(NotFound):
@@ -140,7 +140,7 @@ def test_who_sees_the_session_sees_what_was_sent_in_it(user, make_user, make_ses
         list_visible(guest, [str(attachment.pk)])
 
 
-def test_the_same_request_is_known_by_what_is_attached(user, make_session):
+def test_idempotent_request_is_matched_by_attachments(user, make_session):
     session = make_session(user)
 
     def accept(*files, prompt="look"):
@@ -154,7 +154,7 @@ def test_the_same_request_is_known_by_what_is_attached(user, make_session):
             accept(*files)
 
 
-def test_a_session_without_words_is_called_after_its_file(user, make_session):
+def test_session_without_text_is_titled_after_its_file(user, make_session):
     session = make_session(user)
     options = {"attachments": claim_attachments(user, session, [str(kept(user, name="Plan.pdf").pk)])}
     accept_run(user=user, session=session, run_id="k", prompt="", options=options)
@@ -164,7 +164,7 @@ def test_a_session_without_words_is_called_after_its_file(user, make_session):
     assert "sha256" not in build_prompt_content("x", options)[1]
 
 
-def test_what_was_never_sent_goes_after_a_day_and_nothing_else(user, make_session):
+def test_only_unsent_files_are_deleted_after_one_day(user, make_session):
     sent, unsent, fresh = kept(user, b"sent"), kept(user, b"unsent"), kept(user, b"fresh")
     claim_attachments(user, make_session(user), [str(sent.pk)])
     age(sent)
@@ -175,7 +175,7 @@ def test_what_was_never_sent_goes_after_a_day_and_nothing_else(user, make_sessio
     assert swept() == 0
 
 
-def test_bytes_that_somebody_still_needs_survive_the_sweep(user, make_user, make_session):
+def test_sweep_keeps_bytes_still_referenced(user, make_user, make_session):
     unsent, sent = kept(user, b"shared"), kept(make_user(), b"shared")
     claim_attachments(sent.owner, make_session(sent.owner), [str(sent.pk)])
     age(unsent)
@@ -183,7 +183,7 @@ def test_bytes_that_somebody_still_needs_survive_the_sweep(user, make_user, make
     assert path_of(sent.sha256).exists()
 
 
-def test_a_file_that_comes_again_during_the_sweep_is_not_lost(user, monkeypatch):
+def test_file_uploaded_again_during_sweep_is_kept(user, monkeypatch):
     unsent = kept(user, b"twice")
     age(unsent)
     attachments.delete_unsent()
@@ -200,7 +200,7 @@ def test_a_file_that_comes_again_during_the_sweep_is_not_lost(user, monkeypatch)
     assert place.read_bytes() == b"twice"
 
 
-def test_what_a_dead_sweep_put_aside_comes_back(user):
+def test_files_set_aside_by_crashed_sweep_are_restored(user):
     attachment = kept(user, b"aside")
     place = path_of(attachment.sha256)
     os.replace(place, place.with_suffix(".aside"))
@@ -208,7 +208,7 @@ def test_what_a_dead_sweep_put_aside_comes_back(user):
     assert place.read_bytes() == b"aside"
 
 
-def test_a_copy_in_the_workspace_replaces_nothing_and_follows_no_link(user, tmp_path):
+def test_workspace_copy_overwrites_nothing_and_follows_no_symlink(user, tmp_path):
     attachment = kept(user, b"mine", "notes.txt")
     assert copy_to_workspace(tmp_path, attachment) == copy_to_workspace(tmp_path, attachment) == "uploads/notes.txt"
     (tmp_path / "uploads/notes.txt").write_text("edited by the agent")
@@ -226,7 +226,7 @@ def test_a_copy_in_the_workspace_replaces_nothing_and_follows_no_link(user, tmp_
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_fork_has_files_of_its_own(user, make_user, make_session):
+def test_fork_gets_its_own_files(user, make_user, make_session):
     friend, session = make_user(), make_session(user)
     blocks = claim_attachments(user, session, [str(kept(user).pk)])
     stranger = {"type": "file", "attachmentId": "not one of ours", "name": "x", "mimeType": "text/plain", "size": 1}

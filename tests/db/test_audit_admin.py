@@ -31,7 +31,7 @@ def surroundings(database, settings):
     audit_room.clear_log()
 
 
-def test_it_is_a_log_in_menu_and_headings_and_its_rows_are_entries(staff):
+def test_admin_names_audit_log_and_its_entries(staff):
     audit_log.record_all(audit_log.NewAuditEntry("settings.changed") for _ in range(3))
     client = staff("Auditor")
     page = client.get(LIST, secure=True).content.decode()
@@ -76,7 +76,7 @@ def fill(count: int) -> None:
 
 
 @pytest.mark.parametrize("groups", [("Operator",), ("Approver",), ("User",), ("Operator", "Approver", "User")])
-def test_nobody_but_auditors_sees_it(staff, groups):
+def test_only_auditors_can_view_audit_log(staff, groups):
     fill(1)
     client = staff(*groups)
     for address in (LIST, page(AuditEntry.objects.first()), EXPORT):
@@ -86,7 +86,7 @@ def test_nobody_but_auditors_sees_it(staff, groups):
     assert Client().get(LIST, secure=True).status_code == 302
 
 
-def test_an_auditor_sees_the_list_and_one_entry_with_its_place_in_the_chain(auditor):
+def test_auditor_sees_list_and_entry_with_chain_position(auditor):
     fill(3)
     said = auditor.get(LIST, secure=True).content.decode()
     assert 'href="/admin/infra/auditentry/"' in said  # in the menu
@@ -104,7 +104,7 @@ def test_an_auditor_sees_the_list_and_one_entry_with_its_place_in_the_chain(audi
     assert AuditSeal.objects.get(entry_id=entry.pk).hash in said
 
 
-def test_what_is_in_an_entry_cannot_become_html(auditor):
+def test_entry_content_is_escaped(auditor):
     audit_log.record("call.refused", subject=("tool", "<img src=x onerror=alert(1)>"), name="<script>alert(1)</script>")
     for address in (LIST, page(AuditEntry.objects.get(action="call.refused"))):
         said = auditor.get(address, secure=True).content.decode()
@@ -112,7 +112,7 @@ def test_what_is_in_an_entry_cannot_become_html(auditor):
         assert "<script>alert(1)" not in said
 
 
-def test_the_list_is_filtered_and_searched(auditor):
+def test_list_can_be_filtered_and_searched(auditor):
     fill(3)
     audit_log.record("sign_in.failed", subject=("account", "99"))
 
@@ -128,7 +128,7 @@ def test_the_list_is_filtered_and_searched(auditor):
     assert "tool-2" in listed(f"at__year={clock.now().year}")
 
 
-def test_reading_is_recorded_once_in_ten_minutes_and_by_person(auditor, staff, monkeypatch):
+def test_reading_is_recorded_once_per_user_and_ten_minutes(auditor, staff, monkeypatch):
     fill(1)
     entry = AuditEntry.objects.first()
     for address in (LIST, LIST, page(entry)):
@@ -153,7 +153,7 @@ def exported(client: AsyncClient, query: str = "") -> list[dict]:
     return [json.loads(line) for line in asyncio.run(fetch()).splitlines()]
 
 
-def test_what_is_listed_is_exported_in_pages_and_that_is_recorded(staff, monkeypatch):
+def test_filtered_export_is_paged_and_recorded(staff, monkeypatch):
     monkeypatch.setattr(audit_export, "PAGE_SIZE", 2)
     fill(5)
     lines = exported(staff("Auditor", name="audrey", client=AsyncClient), "?action=call.refused&actor_kind__exact=agent")
@@ -164,16 +164,16 @@ def test_what_is_listed_is_exported_in_pages_and_that_is_recorded(staff, monkeyp
     assert entry.details == {"entries": 5, "chosen": {"action": "call.refused", "actor_kind__exact": "agent"}}
 
 
-def test_the_button_exports_what_is_listed(auditor):
+def test_export_button_keeps_list_filters(auditor):
     fill(1)
     assert f'href="{EXPORT}?action=call.refused"' in auditor.get(f"{LIST}?action=call.refused", secure=True).content.decode()
 
 
-def test_an_export_refuses_conditions_that_the_list_does_not_offer(auditor):
+def test_export_rejects_filters_not_offered_by_list(auditor):
     assert auditor.get(f"{EXPORT}?details__icontains=a", secure=True).status_code in (302, 400)
 
 
-def test_fifty_entries_cost_no_more_queries_than_five(auditor):
+def test_list_query_count_does_not_grow_with_entries(auditor):
     fill(5)
     auditor.get(LIST, secure=True)
     counted = []
@@ -185,7 +185,7 @@ def test_fifty_entries_cost_no_more_queries_than_five(auditor):
     assert counted[0] == counted[1] <= MOST_QUERIES
 
 
-def test_a_session_and_a_run_lead_to_their_part_of_the_log(auditor, make_session, user):
+def test_session_and_run_link_to_their_audit_entries(auditor, make_session, user):
     from sessions_app.runs import lifecycle
 
     session = make_session(user)

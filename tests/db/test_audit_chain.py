@@ -29,7 +29,7 @@ def record(count: int) -> None:
     audit_log.record_all(audit_log.NewAuditEntry("call.allowed", subject=("tool", n)) for n in range(count))
 
 
-def test_each_seal_follows_the_one_before():
+def test_each_seal_links_to_previous_seal():
     record(3)
     assert audit_chain.seal_entries() == 3
     seals = list(AuditSeal.objects.order_by("position"))
@@ -44,7 +44,7 @@ def test_each_seal_follows_the_one_before():
     assert audit_chain.read_head() == audit_chain.ChainHead(3, previous)
 
 
-def test_nothing_is_sealed_twice_and_nothing_is_written_when_nothing_happened():
+def test_sealing_is_idempotent_and_writes_nothing_when_idle():
     record(2)
     assert audit_chain.has_unsealed()
     assert audit_chain.seal_entries() == 2
@@ -54,14 +54,14 @@ def test_nothing_is_sealed_twice_and_nothing_is_written_when_nothing_happened():
     assert not any(query["sql"].startswith(("INSERT", "UPDATE")) for query in queries)
 
 
-def test_a_backlog_is_sealed_in_bounded_steps():
+def test_backlog_is_sealed_in_bounded_batches():
     record(25)
     assert [audit_chain.seal_entries(10), audit_chain.seal_entries(10), audit_chain.seal_entries(10)] == [10, 10, 5]
     assert verify().findings == []
     assert verify().sealed == 25
 
 
-def test_an_entry_that_is_not_committed_is_not_sealed():
+def test_uncommitted_entry_is_not_sealed():
     with transaction.atomic():
         record(1)
         found: list[int] = []
@@ -85,7 +85,7 @@ def in_thread(work) -> None:
     assert not thread.is_alive()
 
 
-def test_an_entry_that_is_committed_late_comes_later_in_the_chain():
+def test_late_committed_entry_is_sealed_later():
     """Of PostgreSQL's ids the lower one can become visible second."""
     if connection.vendor != "postgresql":
         record(1)
@@ -106,7 +106,7 @@ def test_an_entry_that_is_committed_late_comes_later_in_the_chain():
     assert verify().findings == []
 
 
-def test_several_sealers_at_once_seal_each_entry_once():
+def test_concurrent_sealers_seal_each_entry_once():
     record(300)
     barrier, faults = threading.Barrier(4), []
 
@@ -131,7 +131,7 @@ def test_several_sealers_at_once_seal_each_entry_once():
     assert (report.sealed, report.unsealed, report.findings) == (300, 0, [])
 
 
-def test_a_sealer_that_finds_another_at_work_does_not_wait():
+def test_sealer_does_not_wait_for_another_sealer():
     if connection.vendor != "postgresql":
         return  # SQLite has one writer: there everybody waits
     record(1)
@@ -157,7 +157,7 @@ def gaps_after(base: int) -> list[tuple[int, int]]:
     return [(first - base, last - base) for first, last, _since in AuditHead.objects.get().gaps]
 
 
-def test_ids_that_were_jumped_over_are_waited_for(base):
+def test_skipped_ids_stay_open_as_gaps(base):
     insert_entry(base + 5)
     insert_entry(base + 9)
     audit_chain.seal_entries()
@@ -173,7 +173,7 @@ def test_ids_that_were_jumped_over_are_waited_for(base):
     assert not audit_chain.has_unsealed()
 
 
-def test_ids_are_waited_for_ten_minutes_and_no_longer(base, monkeypatch):
+def test_gaps_are_given_up_after_ten_minutes(base, monkeypatch):
     insert_entry(base + 3)
     audit_chain.seal_entries()
     later = clock.now() + timedelta(minutes=11)
@@ -189,7 +189,7 @@ def test_ids_are_waited_for_ten_minutes_and_no_longer(base, monkeypatch):
     assert [(each.kind, each.entry) for each in verify().findings] == [("inserted", base + 2)]
 
 
-def test_with_a_backlog_nothing_is_given_up(base, monkeypatch):
+def test_gaps_are_kept_while_backlog_remains(base, monkeypatch):
     for away in (3, 4, 5):
         insert_entry(base + away)
     audit_chain.seal_entries(1)
@@ -201,7 +201,7 @@ def test_with_a_backlog_nothing_is_given_up(base, monkeypatch):
     assert gaps_after(base) == []
 
 
-def test_a_look_costs_two_statements_however_long_the_log_is():
+def test_unsealed_check_costs_two_queries():
     record(50)
     audit_chain.seal_entries()
     with CaptureQueriesContext(connection) as queries:
@@ -210,6 +210,6 @@ def test_a_look_costs_two_statements_however_long_the_log_is():
     assert SEAL_TABLE not in " ".join(query["sql"] for query in queries)
 
 
-def test_an_empty_log_is_whole():
+def test_empty_log_is_intact():
     report = verify()
     assert (report.whole, report.sealed, report.unsealed, report.position) == (True, 0, 0, 0)

@@ -26,7 +26,7 @@ def first(database):
     return first_admin.use_link(digest, "ada", "correct horse battery")
 
 
-def test_the_first_administrator_finds_it_and_is_told_how_to_read_it(first):
+def test_first_admin_sees_how_to_get_audit_access(first):
     client = browser(first)
     overview = client.get("/admin/").content.decode()
     assert 'href="/audit/"' in overview
@@ -36,7 +36,7 @@ def test_the_first_administrator_finds_it_and_is_told_how_to_read_it(first):
     assert client.get(LIST).status_code == 403  # finding it is not reading it
 
 
-def test_once_in_the_group_they_read_it_and_that_is_recorded(first):
+def test_first_admin_joining_auditors_can_read_log(first):
     from django.contrib.auth.models import Group
 
     client = browser(first)
@@ -52,7 +52,7 @@ def test_once_in_the_group_they_read_it_and_that_is_recorded(first):
     assert AuditEntry.objects.filter(action="audit.read", actor_name="ada").exists()
 
 
-def test_for_others_there_is_no_such_page(make_user):
+def test_audit_page_is_hidden_from_other_users(make_user):
     assert browser(make_user("User", "Approver")).get("/audit/").status_code == 404
     assert Client().get("/audit/").status_code == 302
     auditor = make_user("Auditor")  # without staff status the admin is closed

@@ -29,7 +29,7 @@ def empty_log(database):
     audit_room.clear_log()
 
 
-def test_an_entry_has_every_field():
+def test_entry_has_every_field():
     before = clock.now()
     audit_log.record(
         "grant.made",
@@ -50,7 +50,7 @@ def test_an_entry_has_every_field():
     assert len(entry.digest) == 64
 
 
-def test_an_action_nobody_knows_is_a_mistake_and_leaves_nothing():
+def test_unknown_action_raises_and_records_nothing():
     with pytest.raises(UnknownAction, match=r"call\.alowed"):
         audit_log.record_all([audit_log.NewAuditEntry("call.allowed", SYSTEM), audit_log.NewAuditEntry("call.alowed", SYSTEM)])
     assert not AuditEntry.objects.exists()
@@ -62,14 +62,14 @@ def test_every_action_fits_its_column():
     assert AuditEntry.objects.count() == len(ACTIONS)
 
 
-def test_the_entry_of_an_effect_that_is_rolled_back_is_gone_with_it():
+def test_rolled_back_transaction_leaves_no_audit_entry():
     with transaction.atomic():
         audit_log.record("command.started")
         transaction.set_rollback(True)
     assert not AuditEntry.objects.exists()
 
 
-def test_a_turn_of_many_calls_is_one_statement():
+def test_many_calls_are_recorded_in_one_statement():
     entries = [
         audit_log.NewAuditEntry("call.allowed", acting.actor_for_agent("main"), ("tool", f"t{n}"), details={"policy": n})
         for n in range(20)
@@ -81,13 +81,13 @@ def test_a_turn_of_many_calls_is_one_statement():
     assert len(set(AuditEntry.objects.values_list("at", flat=True))) == 1
 
 
-def test_nothing_to_record_is_no_statement():
+def test_empty_batch_executes_no_statement():
     with CaptureQueriesContext(connection) as queries:
         audit_log.record_all([])
     assert len(queries) == 0
 
 
-def test_without_an_actor_it_is_whoever_acts_now():
+def test_actor_defaults_to_current_actor():
     audit_log.record("settings.changed")
     with acting.acting_as(lambda: Actor("system", name="claw policy (root)")):
         audit_log.record("settings.changed")
@@ -110,7 +110,7 @@ ODD = {
 }
 
 
-def test_whatever_is_recorded_is_read_back_as_its_digest_says():
+def test_recorded_entry_matches_its_digest():
     audit_log.record_all([audit_log.NewAuditEntry("settings.changed", Actor("person", "1", "a\0\ud800b"), details=ODD)])
     assert verify().unsealed == 1
     assert verify().findings == []
@@ -129,7 +129,7 @@ def test_whatever_is_recorded_is_read_back_as_its_digest_says():
         {"deep": [[[[[[[[["bottom"]]]]]]]]]},
     ],
 )
-def test_details_have_a_limit(details):
+def test_details_have_size_limit(details):
     audit_log.record("settings.changed", subject=("s" * 500, "t" * 500), session="u" * 500, **details)
     entry = AuditEntry.objects.get()
     assert len(str(entry.details)) < 1.2 * audit_log.MAX_DETAILS_BYTES
@@ -137,7 +137,7 @@ def test_details_have_a_limit(details):
 
 
 @pytest.mark.parametrize("filler", ["a", "\n", "é"])
-def test_a_command_line_is_kept_to_its_end(filler):
+def test_long_command_is_stored_in_full(filler):
     """Whatever else stands beside it."""
     line = f"echo {filler * ((MAX_LINE_BYTES - 20) // len(filler.encode()))}; rm -rf /"
     assert MAX_LINE_BYTES - 8 <= len(line.encode()) <= MAX_LINE_BYTES
@@ -148,12 +148,12 @@ def test_a_command_line_is_kept_to_its_end(filler):
     assert verify().findings == []
 
 
-def test_a_line_full_of_secrets_is_kept_to_its_end_too():
+def test_long_command_with_secrets_is_stored_in_full():
     audit_log.record("command.started", line="token=abcdef " * 1_200 + "; rm -rf /")
     assert AuditEntry.objects.get().details["line"].endswith("; rm -rf /")
 
 
-def test_whatever_else_is_cut_says_how_long_it_was_and_what():
+def test_truncated_value_shows_original_length_and_hash():
     reason, key, name, listed = "why " * 1_000 + "the end", "k" * 300, "n" * 400, [f"{n}" * 400 for n in range(60)]
     audit_log.record("panic.stopped", subject=("agent", name), reason=reason, nested={key: 1}, token=f"claw_{'0' * 60} " * 100)
     audit_log.record("settings.changed", listed=listed, line="ls")
@@ -171,12 +171,12 @@ def test_whatever_else_is_cut_says_how_long_it_was_and_what():
     assert verify().findings == []
 
 
-def test_a_long_list_says_how_much_is_left_out():
+def test_truncated_list_shows_number_of_omitted_items():
     audit_log.record("permissions.changed", permissions=[f"p{n}" for n in range(94)])
     assert AuditEntry.objects.get().details["permissions"][-1] == "… and 44 more"
 
 
-def test_secrets_are_taken_out(settings):
+def test_secrets_are_redacted(settings):
     settings.GATEWAY_TOKEN = "the-gateway-token-itself"
     audit_log._secrets.cache_clear()
     try:
@@ -198,7 +198,7 @@ def test_secrets_are_taken_out(settings):
     assert "git push https://ada:" in stored
 
 
-def test_the_classes_refuse_every_change():
+def test_models_reject_every_change():
     audit_log.record("sign_in.ok")
     audit_chain.seal_entries()
     for model in (AuditEntry, AuditSeal):
@@ -242,7 +242,7 @@ ONLY = {
 }
 
 
-def test_the_database_refuses_every_change():
+def test_database_rejects_every_change():
     audit_log.record("sign_in.ok")
     audit_chain.seal_entries()
     before = (list(AuditEntry.objects.values()), list(AuditSeal.objects.values()))
@@ -256,7 +256,7 @@ def test_the_database_refuses_every_change():
             audit_room.execute(f"DELETE FROM {ENTRY_TABLE}")
 
 
-def test_guards_that_were_taken_away_are_missed_and_put_back():
+def test_missing_triggers_are_detected_and_restored():
     assert audit_triggers.find_missing_triggers() == []
     with audit_room.triggers_disabled():
         assert len(audit_triggers.find_missing_triggers()) >= 8
@@ -264,7 +264,7 @@ def test_guards_that_were_taken_away_are_missed_and_put_back():
     assert audit_triggers.find_missing_triggers() == []
 
 
-def test_a_head_that_is_lost_is_found_again_from_the_seals():
+def test_lost_head_is_rebuilt_from_seals():
     audit_log.record("sign_in.ok")
     audit_chain.seal_entries()
     head = audit_chain.read_head()

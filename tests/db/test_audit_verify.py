@@ -44,13 +44,13 @@ def found() -> list[tuple[str, int | None, int | None]]:
 
 
 @pytest.mark.parametrize("column", ["at", *TEXT_COLUMNS, "details", "digest"])
-def test_a_changed_column_is_found(ids, column):
+def test_changed_column_is_detected(ids, column):
     value = {"at": connection.ops.adapt_datetimefield_value(clock.now()), "details": '{"n": 4, "more": 1}'}.get(column, "other")
     tamper(f"UPDATE {ENTRY_TABLE} SET {column} = %s WHERE id = %s", [value, ids[4]])
     assert found() == [("changed", 5, ids[4])]
 
 
-def test_a_change_that_brings_its_own_digest_is_found(ids):
+def test_change_with_recomputed_digest_is_detected(ids):
     entry = AuditEntry.objects.get(pk=ids[4])
     texts = ["call.refused", *(getattr(entry, name) for name in TEXT_COLUMNS[1:])]
     forged = audit_log.compute_digest(entry.at, texts, entry.details)
@@ -63,25 +63,25 @@ def test_a_change_that_brings_its_own_digest_is_found(ids):
     assert found() == [("changed", 6, ids[5])]
 
 
-def test_a_deleted_entry_is_found(ids):
+def test_deleted_entry_is_detected(ids):
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[2]])
     assert found() == [("missing", 3, ids[2])]
 
 
-def test_an_entry_deleted_with_its_seal_is_found(ids):
+def test_entry_deleted_with_its_seal_is_detected(ids):
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[2]])
     tamper(f"DELETE FROM {SEAL_TABLE} WHERE entry_id = %s", [ids[2]])
     assert found() == [("missing", 3, None)]
     assert verify().findings[0].words == "position 3 is missing from the chain"
 
 
-def test_several_deleted_with_their_seals_are_one_finding(ids):
+def test_deleted_range_is_reported_as_one_finding(ids):
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id IN (%s, %s)", ids[2:4])
     tamper(f"DELETE FROM {SEAL_TABLE} WHERE entry_id IN (%s, %s)", ids[2:4])
     assert [each.words for each in verify().findings] == ["positions 3 to 4 are missing from the chain"]
 
 
-def test_a_gap_that_was_closed_is_found(ids):
+def test_renumbered_seals_are_detected(ids):
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[2]])
     tamper(f"DELETE FROM {SEAL_TABLE} WHERE position = 3")
     for position in range(4, SEALED + 1):
@@ -90,12 +90,12 @@ def test_a_gap_that_was_closed_is_found(ids):
     assert kinds == ["reordered"] * 7 + ["cut"]
 
 
-def test_a_deleted_seal_alone_is_found(ids):
+def test_deleted_seal_is_detected(ids):
     tamper(f"DELETE FROM {SEAL_TABLE} WHERE position = 3")
     assert ("missing", 3, None) in found()
 
 
-def test_two_seals_that_changed_places_are_found(ids):
+def test_swapped_seals_are_detected(ids):
     with audit_room.triggers_disabled():
         for before, after in ((4, -4), (5, 4), (-4, 5)):
             audit_room.execute(f"UPDATE {SEAL_TABLE} SET position = %s WHERE position = %s", [after, before])
@@ -103,7 +103,7 @@ def test_two_seals_that_changed_places_are_found(ids):
     assert verify().findings[0].words == "the seal at position 4 belongs at 5"
 
 
-def test_two_entries_that_exchanged_their_content_are_found(ids):
+def test_swapped_entry_contents_are_detected(ids):
     columns = ", ".join(audit_log.COLUMNS)
     with audit_room.triggers_disabled():
         audit_room.execute(f"CREATE TEMPORARY TABLE kept AS SELECT * FROM {ENTRY_TABLE} WHERE id IN (%s, %s)", ids[3:5])
@@ -120,28 +120,28 @@ def settle(ids) -> None:
     assert AuditHead.objects.get().newest == ids[-1]
 
 
-def test_an_entry_slipped_in_among_old_ones_is_found_and_never_sealed(ids):
+def test_backdated_entry_is_detected_and_never_sealed(ids):
     settle(ids)
     insert_entry(ids[0] - 1)
     assert audit_chain.seal_entries() == 0
     assert found() == [("inserted", None, ids[0] - 1)]
 
 
-def test_an_entry_in_the_place_of_a_deleted_one_is_found(ids):
+def test_replacement_of_deleted_entry_is_detected(ids):
     settle(ids)
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[2]])
     insert_entry(ids[2])
     assert found() == [("changed", 3, ids[2])]
 
 
-def test_an_entry_with_a_digest_that_is_not_its_own_is_found_before_and_after_sealing(ids):
+def test_wrong_entry_digest_is_detected_before_and_after_sealing(ids):
     insert_entry(None, digest="f" * 64)
     assert [each.kind for each in verify().findings] == ["changed"]
     audit_chain.seal_entries()
     assert [(each.kind, each.position) for each in verify().findings] == [("changed", SEALED + 1)]
 
 
-def test_a_seal_slipped_in_at_the_end_is_found(ids):
+def test_forged_seal_at_end_is_detected(ids):
     last = AuditSeal.objects.get(position=SEALED)
     insert_entry(None)
     entry = AuditEntry.objects.order_by("pk").last()
@@ -162,12 +162,12 @@ def cut(keep: int, *, head_too: bool) -> None:
         tamper(f"UPDATE {HEAD_TABLE} SET position = %s, hash = %s, newest = %s", [keep, kept.hash, kept.entry_id])
 
 
-def test_a_cut_end_is_found_by_the_head(ids):
+def test_truncated_chain_is_detected_by_head(ids):
     cut(7, head_too=False)
     assert found() == [("cut", SEALED, None)]
 
 
-def test_a_cut_end_with_a_corrected_head_is_found_by_an_anchor_only(ids, tmp_path):
+def test_truncation_with_corrected_head_is_detected_only_by_anchor(ids, tmp_path):
     file = tmp_path / "anchors.jsonl"
     audit_anchor.append_anchor(file)
     cut(7, head_too=True)
@@ -176,7 +176,7 @@ def test_a_cut_end_with_a_corrected_head_is_found_by_an_anchor_only(ids, tmp_pat
     assert [(each.kind, each.position) for each in findings] == [("cut", SEALED)]
 
 
-def test_a_chain_that_was_written_anew_is_found_by_an_anchor_only(ids, tmp_path):
+def test_rewritten_chain_is_detected_only_by_anchor(ids, tmp_path):
     file = tmp_path / "anchors.jsonl"
     audit_anchor.append_anchor(file)
     entry = AuditEntry.objects.get(pk=ids[4])
@@ -198,19 +198,19 @@ def test_a_chain_that_was_written_anew_is_found_by_an_anchor_only(ids, tmp_path)
     assert [(each.kind, each.position) for each in findings] == [("rewritten", SEALED)]
 
 
-def test_a_head_that_says_something_else_is_found(ids):
+def test_mismatched_head_is_detected(ids):
     tamper(f"UPDATE {HEAD_TABLE} SET hash = %s", ["f" * 64])
     assert [each.words for each in verify().findings] == ["the recorded head does not match the hash of position 10"]
 
 
-def test_many_findings_are_counted_and_the_first_ones_listed(ids, monkeypatch):
+def test_findings_are_counted_and_first_ones_listed(ids, monkeypatch):
     monkeypatch.setattr(audit_verify, "MAX_FINDINGS", 3)
     tamper(f"UPDATE {ENTRY_TABLE} SET actor_name = 'x'")
     report = verify()
     assert (len(report.findings), report.more) == (3, SEALED - 3)
 
 
-def test_the_tail_that_is_not_sealed_yet_is_told_and_no_finding(ids):
+def test_unsealed_tail_is_reported_without_finding(ids):
     audit_log.record("sign_in.ok")
     audit_log.record("sign_in.out")
     report = verify()
@@ -218,7 +218,7 @@ def test_the_tail_that_is_not_sealed_yet_is_told_and_no_finding(ids):
     assert report.oldest_unsealed == AuditEntry.objects.get(action="sign_in.ok").at
 
 
-def test_the_last_entries_can_be_checked_alone(ids):
+def test_recent_entries_can_be_verified_alone(ids):
     assert verify(last=3).sealed == 3
     tamper(f"UPDATE {ENTRY_TABLE} SET action = 'sign_in.ok' WHERE id = %s", [ids[1]])
     assert verify(last=3).whole
@@ -226,7 +226,7 @@ def test_the_last_entries_can_be_checked_alone(ids):
     assert [each.position for each in verify(last=3).findings] == [9]
 
 
-def test_a_long_log_is_read_in_pages(ids, monkeypatch):
+def test_long_log_is_read_in_pages(ids, monkeypatch):
     """Two queries a page, and never more than a page in hand."""
     monkeypatch.setattr(audit_verify, "PAGE_SIZE", 4)
     with CaptureQueriesContext(connection) as queries:
@@ -241,7 +241,7 @@ def test_a_long_log_is_read_in_pages(ids, monkeypatch):
 
 
 @pytest.mark.parametrize("forgotten", ["previous", "position", "entry", "digest"])
-def test_a_sealer_that_leaves_something_out_of_the_hash_is_found(ids, monkeypatch, forgotten):
+def test_incomplete_seal_hash_is_detected(ids, monkeypatch, forgotten):
     def careless(previous: str, position: int, entry_id: int, digest: str) -> str:
         given = {"previous": previous, "position": position, "entry": entry_id, "digest": digest}
         return hash_link(**{{"entry": "entry_id"}.get(name, name): value for name, value in (given | {forgotten: 0}).items()})
@@ -252,7 +252,7 @@ def test_a_sealer_that_leaves_something_out_of_the_hash_is_found(ids, monkeypatc
     assert [each.position for each in verify().findings] == [SEALED + 1]
 
 
-def test_a_sealer_that_gives_a_position_twice_is_refused_by_the_database(ids):
+def test_database_rejects_duplicate_seal_position(ids):
     """Two sealers without the lock would do this."""
     audit_log.record("sign_in.ok")
     tamper(f"UPDATE {HEAD_TABLE} SET position = {SEALED - 1}")
@@ -260,7 +260,7 @@ def test_a_sealer_that_gives_a_position_twice_is_refused_by_the_database(ids):
         audit_chain.seal_entries()
 
 
-def test_a_digest_that_leaves_a_column_out_would_miss_its_change(ids, monkeypatch):
+def test_incomplete_digest_misses_column_change(ids, monkeypatch):
     monkeypatch.setattr(audit_verify, "_compute_digest", lambda row: row[1])
     tamper(f"UPDATE {ENTRY_TABLE} SET actor_name = 'somebody else' WHERE id = %s", [ids[4]])
     assert found() == []  # so the test of every column above is held up by that digest alone
@@ -269,7 +269,7 @@ def test_a_digest_that_leaves_a_column_out_would_miss_its_change(ids, monkeypatc
 # Anchors and the command line.
 
 
-def test_an_anchor_is_added_when_it_is_due_and_says_something_new(ids, tmp_path, monkeypatch):
+def test_anchor_is_added_only_when_due_and_new(ids, tmp_path, monkeypatch):
     file = tmp_path / "anchors.jsonl"
     first = audit_anchor.append_anchor(file, only_if_due=True)
     assert first.position == SEALED
@@ -286,7 +286,7 @@ def test_an_anchor_is_added_when_it_is_due_and_says_something_new(ids, tmp_path,
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_line_that_was_cut_off_by_a_crash_does_not_spoil_the_next(ids, tmp_path):
+def test_truncated_anchor_record_does_not_corrupt_next(ids, tmp_path):
     file = tmp_path / "anchors.jsonl"
     file.write_text('{"position": 3, "ha')
     audit_anchor.append_anchor(file)
@@ -295,7 +295,7 @@ def test_a_line_that_was_cut_off_by_a_crash_does_not_spoil_the_next(ids, tmp_pat
     assert json.loads(file.read_text().splitlines()[1])["position"] == SEALED
 
 
-def test_an_empty_log_has_nothing_to_anchor(tmp_path):
+def test_empty_log_gets_no_anchor(tmp_path):
     audit_room.clear_log()
     assert audit_anchor.append_anchor(tmp_path / "anchors.jsonl") is None
 
@@ -343,7 +343,7 @@ def test_export_writes_json_lines_with_chain_positions_and_is_recorded(ids, capf
     assert capfdbinary.readouterr().out == b""
 
 
-def test_doctor_looks_at_the_end_of_the_log(ids, settings, tmp_path, monkeypatch):
+def test_doctor_checks_end_of_log(ids, settings, tmp_path, monkeypatch):
     assert checks_stored.check_audit(settings).level == "ok"
     audit_log.record("sign_in.ok")
     assert checks_stored.check_audit(settings).level == "ok"

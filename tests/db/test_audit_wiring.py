@@ -61,7 +61,7 @@ def sign_in(client: Client, name: str, password: str) -> int:
     return client.post("/sign-in/", {"username": name, "password": password}, HTTP_USER_AGENT="Firefox", secure=True).status_code
 
 
-def test_signing_in_and_out_is_recorded_with_the_address(make_user, since):
+def test_sign_in_and_sign_out_are_recorded_with_address(make_user, since):
     ada, client = make_user(name="ada"), Client()
     since()
     assert sign_in(client, "ada", PASSWORD) == 302
@@ -73,7 +73,7 @@ def test_signing_in_and_out_is_recorded_with_the_address(make_user, since):
     assert [of(entry) for entry in since()] == [("sign_in.out", "person", "ada")]
 
 
-def test_a_failed_sign_in_names_the_account_and_never_what_was_typed_otherwise(make_user, since):
+def test_failed_sign_in_records_only_known_account_names(make_user, since):
     ada, client = make_user(name="ada"), Client()
     since()
     assert sign_in(client, "ada", "not-her-password") == 400
@@ -89,7 +89,7 @@ def test_a_failed_sign_in_names_the_account_and_never_what_was_typed_otherwise(m
     assert "correct-horse" not in stored
 
 
-def test_a_failure_costs_few_queries(make_user, since):
+def test_failed_sign_in_costs_few_queries(make_user, since):
     make_user(name="ada")
     with CaptureQueriesContext(connection) as queries:
         authenticate(None, username="ada", password="wrong")
@@ -97,7 +97,7 @@ def test_a_failure_costs_few_queries(make_user, since):
     assert len(since("sign_in.failed")) == 1
 
 
-def test_signing_out_elsewhere_is_recorded(make_user, since):
+def test_remote_sign_out_is_recorded(make_user, since):
     ada = make_user(name="ada")
     for _ in range(2):
         sign_in(Client(), "ada", PASSWORD)
@@ -107,7 +107,7 @@ def test_signing_out_elsewhere_is_recorded(make_user, since):
     assert (entry.action, entry.subject_id, entry.details["browsers"]) == ("sign_in.out", str(ada.pk), 1)
 
 
-def test_a_token_is_recorded_without_its_secret(make_user, since):
+def test_token_is_recorded_without_its_secret(make_user, since):
     ada = make_user(name="ada")
     since()
     token, secret = tokens.issue_token(ada, "laptop", ["operator.read"])
@@ -123,7 +123,7 @@ def test_a_token_is_recorded_without_its_secret(make_user, since):
     assert token.digest not in stored
 
 
-def test_a_token_that_is_deleted_is_recorded_once(make_user, since):
+def test_deleted_token_is_recorded_once(make_user, since):
     ada = make_user(name="ada")
     gone, _secret = tokens.issue_token(ada, "laptop", [])
     revoked, _secret = tokens.issue_token(ada, "phone", [])
@@ -136,7 +136,7 @@ def test_a_token_that_is_deleted_is_recorded_once(make_user, since):
     assert (entry.action, entry.details["change"], entry.details["name"]) == ("token.revoked", "deleted", "laptop")
 
 
-def test_the_life_of_an_account_is_recorded(since):
+def test_account_lifecycle_is_recorded(since):
     grace = User.objects.create_user("grace", password="correct horse battery")
     (made,) = since()
     assert (made.action, made.subject_id, made.details["change"]) == ("account.changed", str(grace.pk), "made")
@@ -162,7 +162,7 @@ def test_the_life_of_an_account_is_recorded(since):
     assert "pbkdf2" not in stored and "md5$" not in stored
 
 
-def test_rights_given_and_taken_are_recorded_from_both_sides(make_user, since):
+def test_permission_changes_are_recorded_from_both_sides(make_user, since):
     ada, custom = make_user(name="ada"), Group.objects.create(name="Reviewers")
     approve = Permission.objects.get(codename="approve_commands")
     since()
@@ -194,7 +194,7 @@ def test_rights_given_and_taken_are_recorded_from_both_sides(make_user, since):
     ]
 
 
-def test_a_change_that_is_rolled_back_leaves_no_entry(make_user, since):
+def test_rolled_back_change_leaves_no_entry(make_user, since):
     ada = make_user(name="ada")
     since()
     with transaction.atomic():
@@ -204,18 +204,18 @@ def test_a_change_that_is_rolled_back_leaves_no_entry(make_user, since):
     assert since() == []
 
 
-def test_installing_again_records_nothing(since):
+def test_reinstalling_records_nothing(since):
     call_command("migrate", verbosity=0)
     assert since() == []
 
 
-def test_nobody_holds_a_right_to_change_the_log_and_operators_not_even_to_look():
+def test_only_auditors_hold_any_audit_log_permission():
     held = Permission.objects.filter(content_type__app_label="infra").values_list("codename", flat=True)
     assert list(held) == ["view_auditentry"]
     assert [group.name for group in Group.objects.filter(permissions__codename="view_auditentry")] == [groups.AUDITOR]
 
 
-def test_what_is_done_in_the_admin_names_who_did_it(staff, since):
+def test_admin_changes_name_the_acting_user(staff, since):
     client = staff("Operator", name="olga")
     fields = {"username": "new", "usable_password": "true", "password1": "a-quite-long-one", "password2": "a-quite-long-one"}
     user_group = Group.objects.get(name="User").pk
@@ -226,7 +226,7 @@ def test_what_is_done_in_the_admin_names_who_did_it(staff, since):
     assert "a-quite-long-one" not in str(list(AuditEntry.objects.values()))
 
 
-def test_settings_changed_in_the_admin_are_recorded_by_field_and_not_by_value(staff, since):
+def test_admin_settings_changes_record_fields_without_values(staff, since):
     client = staff("Operator", name="olga")
     address = "/admin/sessions_app/lane/main/change/"
     assert client.post(address, {"max_running": 7, "warn_after_seconds": 3}, secure=True).status_code == 302
@@ -243,7 +243,7 @@ def test_settings_changed_in_the_admin_are_recorded_by_field_and_not_by_value(st
     assert (was["slug"], was["name"], was["workspace"], was["enabled"]) == ("robot", "Robot", "/srv/robot", True)
 
 
-def test_deleting_many_is_recorded_one_by_one_or_not_at_all(staff, since, monkeypatch):
+def test_bulk_delete_is_recorded_per_row_only_on_success(staff, since, monkeypatch):
     from django.utils import timezone
 
     client = staff("Operator", name="olga")
@@ -263,7 +263,7 @@ def test_deleting_many_is_recorded_one_by_one_or_not_at_all(staff, since, monkey
     assert FailedSignIns.objects.get() == rows[2]
 
 
-def test_an_action_on_what_is_no_setting_has_a_word_of_its_own(staff, since, make_session, user):
+def test_admin_action_on_non_setting_has_own_action_name(staff, since, make_session, user):
     client, session = staff("Operator", name="olga"), make_session(user)
     since()
     chosen = {"action": "delete_sessions", "_selected_action": str(session.pk), "confirmed": "yes"}
@@ -273,7 +273,7 @@ def test_an_action_on_what_is_no_setting_has_a_word_of_its_own(staff, since, mak
     assert entry.details == {"change": "changed", "fields": ["deleted_at"]}
 
 
-def test_a_version_of_the_policy_is_recorded_with_its_author(fresh_policy, make_user, since):
+def test_policy_version_is_recorded_with_its_author(fresh_policy, make_user, since):
     olga = make_user("Operator", name="olga")
     since()
     policies.save_policy(scope="agent", subject="main", profile="minimal", changed_by=olga)
@@ -288,7 +288,7 @@ def test_a_version_of_the_policy_is_recorded_with_its_author(fresh_policy, make_
     assert [change.split(" “")[0] for change in changes] == ["saved test", "deleted test"]
 
 
-def test_a_policy_that_is_refused_is_not_recorded(fresh_policy, since):
+def test_rejected_policy_is_not_recorded(fresh_policy, since):
     from clawsite.infra.errors import ClawError
 
     policy_tests.save_test(name="main reads", expected="allowed", tool="read", agent="main")
@@ -298,7 +298,7 @@ def test_a_policy_that_is_refused_is_not_recorded(fresh_policy, since):
     assert since() == []
 
 
-def test_sources_of_tools_are_recorded_without_their_secrets(since):
+def test_tool_sources_are_recorded_without_secrets(since):
     server = source_changes.save_server(
         McpServer(name="weather", command="true", args=["hunter3-hunter3"], env={"API": "hunter2-hunter2"}, enabled=True)
     )
@@ -318,13 +318,13 @@ def test_sources_of_tools_are_recorded_without_their_secrets(since):
     assert "hunter2" not in str(list(AuditEntry.objects.values()))
 
 
-def test_a_plugin_that_is_switched_is_recorded(echo, since):
+def test_plugin_toggle_is_recorded(echo, since):
     since()
     source_changes.switch_plugins([Plugin.objects.get(name="echo")], on=False)
     assert [(each.subject_kind, each.details) for each in since()] == [("plugin", {"name": "echo", "change": "disabled"})]
 
 
-def test_a_command_on_the_host_is_named(make_user, since, capsys):
+def test_host_command_is_recorded_as_actor(make_user, since, capsys):
     from clawsite.cli.commands import token
 
     make_user(name="ada")
@@ -335,7 +335,7 @@ def test_a_command_on_the_host_is_named(make_user, since, capsys):
     assert entry.actor_name.startswith("claw token (")
 
 
-def test_the_first_administrator_is_recorded(since):
+def test_first_admin_is_recorded(since):
     link = first_admin.create_first_admin_link("http://testserver")
     since()
     client = Client()
@@ -350,7 +350,7 @@ def test_the_first_administrator_is_recorded(since):
     ]
 
 
-def test_a_changed_profile_is_recorded(make_user, since):
+def test_changed_profile_is_recorded(make_user, since):
     ada, client = make_user(name="ada"), Client()
     client.force_login(ada)
     since()

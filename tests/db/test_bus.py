@@ -15,7 +15,7 @@ from clawsite.infra.bus.unix_transport import UnixTransport
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
-async def test_what_one_process_publishes_reaches_its_own_and_another(bus_messages, eventually, monkeypatch):
+async def test_message_reaches_own_and_other_processes(bus_messages, eventually, monkeypatch):
     other = bus._make_transport()
     await other.start()
     try:
@@ -30,7 +30,7 @@ async def test_what_one_process_publishes_reaches_its_own_and_another(bus_messag
         await other.stop()
 
 
-async def test_a_message_is_published_only_after_the_commit(bus_messages, user, make_session, eventually):
+async def test_message_is_published_only_after_commit(bus_messages, user, make_session, eventually):
     from django.db import transaction
 
     from sessions_app.events import announce
@@ -44,7 +44,7 @@ async def test_a_message_is_published_only_after_the_commit(bus_messages, user, 
     assert not any(message.get("run") == 1 for message in bus_messages)
 
 
-async def test_a_failing_subscriber_does_not_keep_others_from_hearing(bus_messages, eventually):
+async def test_failing_subscriber_does_not_block_others(bus_messages, eventually):
     stop = bus.subscribe(lambda message: 1 / 0)
     bus.publish({"k": "still heard"})
     await eventually(lambda: {"k": "still heard"} in bus_messages)
@@ -78,7 +78,7 @@ async def left_behind(path, *, seconds_ago: float):
     return path
 
 
-async def test_two_processes_whose_connections_broke_hear_each_other_again(processes, eventually):
+async def test_processes_reconnect_after_broken_connections(processes, eventually):
     (first, first_heard), (second, second_heard) = await processes(), await processes()
     await eventually(lambda: first._listeners and second._listeners)
     broken = {*first._listeners, *second._listeners}
@@ -95,7 +95,7 @@ async def test_two_processes_whose_connections_broke_hear_each_other_again(proce
     assert (len(first._listeners), len(second._listeners)) == (1, 1)
 
 
-async def test_a_process_that_was_not_there_yet_is_dialled_once_it_listens(processes, tmp_path, eventually):
+async def test_late_process_is_dialed_once_it_listens(processes, tmp_path, eventually):
     late = await left_behind(tmp_path / "bus" / "late.sock", seconds_ago=-3600)
     transport, _ = await processes()
     await eventually(lambda: not transport._dialed)  # refused
@@ -106,7 +106,7 @@ async def test_a_process_that_was_not_there_yet_is_dialled_once_it_listens(proce
     server.close()
 
 
-async def test_a_socket_left_by_a_killed_process_is_removed_and_one_just_made_is_not(processes, tmp_path, eventually):
+async def test_stale_socket_is_removed_and_new_one_is_kept(processes, tmp_path, eventually):
     dead = await left_behind(tmp_path / "bus" / "dead.sock", seconds_ago=3600)
     young = await left_behind(tmp_path / "bus" / "young.sock", seconds_ago=-3600)  # young for as long as the test takes
     transport, _ = await processes()
@@ -117,7 +117,7 @@ async def test_a_socket_left_by_a_killed_process_is_removed_and_one_just_made_is
     await eventually(lambda: not young.exists())
 
 
-async def test_a_very_long_state_directory_still_has_a_bus(tmp_path):
+async def test_bus_works_in_very_long_state_directory(tmp_path):
     transport = UnixTransport(tmp_path / ("d" * 120) / "bus", receive=print)
     await transport.start()
     await transport.stop()

@@ -56,7 +56,7 @@ def talk(user, make_session):
     return session
 
 
-def test_the_model_sees_the_summary_and_what_came_after_it_and_people_see_everything(user, talk):
+def test_model_sees_summary_and_users_see_full_history(user, talk):
     assert modelled(talk) == ["they counted", "three", "to three", "four", "to four"]
     assert shown(talk) == [words for n in ("one", "two", "three", "four") for words in (n, f"to {n}")]
     noticed = read_history(talk, limit=100, notices=True).messages
@@ -64,7 +64,7 @@ def test_the_model_sees_the_summary_and_what_came_after_it_and_people_see_everyt
     assert [entry["text"] for entry in selectors.read_preview(talk, limit=3, max_chars=100)] == ["to three", "four", "to four"]
 
 
-def test_a_summary_by_a_limited_run_takes_nobody_elses_past_away(user, talk):
+def test_summary_by_restricted_run_keeps_history_of_others(user, talk):
     compacted(user, talk, "the stranger says so", id_of(talk, "to four"), hook="news")
     talk.refresh_from_db()
     told = [entry.text for entry in read_model_history(talk.pk, talk.generation, reader={"hook": "news"})]
@@ -72,7 +72,7 @@ def test_a_summary_by_a_limited_run_takes_nobody_elses_past_away(user, talk):
     assert modelled(talk) == ["they counted", "three", "to three", "four", "to four"]
 
 
-def test_a_run_that_only_summarises_begins_with_no_message_and_names_no_session(user, make_session):
+def test_compaction_run_adds_no_message_and_sets_no_title(user, make_session):
     session = make_session(user)
     inject_message(user, session, "a note", "")
     accepted = request_compaction(user, session, run_id="c1", words="the ship")
@@ -84,7 +84,7 @@ def test_a_run_that_only_summarises_begins_with_no_message_and_names_no_session(
     assert read_history(session, limit=10).active["runId"] == "c1"
 
 
-def test_the_same_key_asks_once(user, talk):
+def test_repeated_run_id_requests_compaction_once(user, talk):
     first = request_compaction(user, talk, run_id="c1", words="the ship")
     again = request_compaction(user, talk, run_id="c1", words="the ship")
     assert (first.pk, again.created) == (again.pk, False)
@@ -92,29 +92,29 @@ def test_the_same_key_asks_once(user, talk):
     assert (waiting["operation"], waiting["text"]) == ("compact", "/compact the ship")
 
 
-def test_the_last_summary_counts_and_holds_the_one_before(user, talk):
+def test_latest_summary_replaces_previous_one(user, talk):
     compacted(user, talk, "they counted to four", id_of(talk, "to three"))
     assert modelled(talk) == ["they counted to four", "four", "to four"]
 
 
-def test_going_back_behind_a_summary_gives_the_model_the_originals_again(user, talk):
+def test_edit_before_summary_boundary_restores_original_messages(user, talk):
     turn(user, talk, "deux", replaces=id_of(talk, "two"))
     assert modelled(talk) == ["one", "to one", "deux", "to deux"]
 
 
-def test_going_back_before_a_summary_was_made_does_not_use_it_either(user, talk):
+def test_edit_before_summary_creation_discards_summary(user, talk):
     turn(user, talk, "trois", replaces=id_of(talk, "three"))
     assert modelled(talk) == ["one", "to one", "two", "to two", "trois", "to trois"]
 
 
-def test_changing_a_message_after_the_summary_keeps_it(user, talk):
+def test_edit_after_summary_keeps_it(user, talk):
     turn(user, talk, "quatre", replaces=id_of(talk, "four"))
     assert modelled(talk) == ["they counted", "three", "to three", "quatre", "to quatre"]
     noticed = read_history(talk, limit=100, notices=True).messages
     assert [message["text"] for message in noticed if message["role"] == "notice"] == ["they counted"]
 
 
-def test_a_fork_goes_on_with_the_summary_if_it_reaches_that_far(user, talk):
+def test_fork_keeps_summary_it_includes(user, talk):
     whole = forks.fork_session(user, talk)
     assert modelled(whole) == modelled(talk)
     assert shown(whole) == shown(talk)
@@ -122,7 +122,7 @@ def test_a_fork_goes_on_with_the_summary_if_it_reaches_that_far(user, talk):
     assert modelled(part) == ["one", "to one", "two", "to two"]
 
 
-def test_a_copy_by_file_is_modelled_like_the_first(user, talk):
+def test_imported_copy_has_same_model_history(user, talk):
     turn(user, talk, "quatre", replaces=id_of(talk, "four"))
     talk.refresh_from_db()
     made = import_transcript(user, "agent:main:copy", io.BytesIO(b"".join(export_lines(talk))))
@@ -131,7 +131,7 @@ def test_a_copy_by_file_is_modelled_like_the_first(user, talk):
     assert shown(copy) == shown(talk)
 
 
-def test_a_summary_that_names_nothing_counts_for_nothing(user, talk):
+def test_summary_without_valid_boundary_is_ignored(user, talk):
     entries = [summary_entry("nonsense", "no such message"), summary_entry("nonsense", None)]
     ask(user, talk, "five")
     (claimed,) = queue.claim_runs("w", 1).runs
@@ -141,7 +141,7 @@ def test_a_summary_that_names_nothing_counts_for_nothing(user, talk):
     assert "nonsense" not in [entry.text for entry in read_model_history(talk.pk, 1, claimed.pk)]
 
 
-def test_words_put_in_while_the_summary_was_written_are_not_lost(user, talk):
+def test_message_injected_during_compaction_is_kept(user, talk):
     ask(user, talk, "five")
     (claimed,) = queue.claim_runs("w", 1).runs
     through = id_of(talk, "to four")
@@ -151,7 +151,7 @@ def test_words_put_in_while_the_summary_was_written_are_not_lost(user, talk):
     assert [entry.text for entry in read_model_history(talk.pk, 1, claimed.pk)] == ["all of it", "by the way", "five"]
 
 
-def test_a_summary_inside_a_run_leaves_it_its_prompt_and_counts_its_answers(user, talk):
+def test_summary_within_run_keeps_prompt_and_counts_steps(user, talk):
     ask(user, talk, "five")
     (claimed,) = queue.claim_runs("w", 1).runs
     said = [NewEntry("message", "assistant", [{"type": "text", "text": f"step {n}"}], f"step {n}", f"step{n}") for n in range(3)]
@@ -163,7 +163,7 @@ def test_a_summary_inside_a_run_leaves_it_its_prompt_and_counts_its_answers(user
     assert past[0].meta[OWN_ANSWERS_KEY] == 2
 
 
-def test_a_summary_older_than_the_window_still_counts_while_it_is_in_it(user, make_session):
+def test_summary_covering_older_entries_applies_within_history_window(user, make_session):
     session = make_session(user)
     for n in range(MAX_HISTORY_ENTRIES // 2 - 1):
         turn(user, session, str(n))
@@ -174,7 +174,7 @@ def test_a_summary_older_than_the_window_still_counts_while_it_is_in_it(user, ma
     assert modelled(session)[0] == "they counted"
 
 
-def test_a_run_that_fails_after_its_summary_says_so_behind_it(user, talk):
+def test_failure_notice_follows_compaction_notice(user, talk):
     ask(user, talk, "five")
     (claimed,) = queue.claim_runs("w", 1).runs
     with transaction.atomic():
@@ -185,7 +185,7 @@ def test_a_run_that_fails_after_its_summary_says_so_behind_it(user, talk):
     assert last == ["compaction", "failed"]
 
 
-def test_a_prompt_that_is_answered_after_a_summary_can_be_asked_again(user, talk):
+def test_failed_prompt_can_be_retried_after_summary(user, talk):
     ask(user, talk, "five")
     (claimed,) = queue.claim_runs("w", 1).runs
     with transaction.atomic():

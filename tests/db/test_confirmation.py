@@ -47,7 +47,7 @@ def fields_of(page: Any) -> dict[str, list[str]]:
     return found
 
 
-def test_a_change_waits_for_the_password_and_is_then_made_as_it_was_typed(long_ago, olga):
+def test_held_change_is_submitted_unchanged_after_password(long_ago, olga):
     change = {"name": "from <home>\nand “away”", "scopes": ["operator.read", "operator.write"], "days": "30", "form_id": "f1"}
     held = long_ago.post(reverse("make-token"), change)
     assert held.status_code == 403
@@ -65,13 +65,13 @@ def test_a_change_waits_for_the_password_and_is_then_made_as_it_was_typed(long_a
 
 
 @pytest.mark.parametrize("name", sorted(confirm_password.GUARDED_URLS))
-def test_every_guarded_address_exists_and_is_held(long_ago, name):
+def test_every_guarded_url_exists_and_requires_password(long_ago, name):
     possibilities, *_ = get_resolver().reverse_dict[name]
     address = reverse(name, kwargs=dict.fromkeys(possibilities[0][1], 1))
     assert long_ago.post(address).status_code == 403
 
 
-def test_rules_in_the_admin_are_held_and_reading_is_not(long_ago):
+def test_admin_rule_changes_require_password_but_reading_does_not(long_ago):
     address = reverse("admin:tools_app_execrule_add")
     assert long_ago.get(address).status_code == 200
     assert long_ago.post(address, {"scope": "installation", "security": "full"}).status_code == 403
@@ -81,17 +81,17 @@ def test_rules_in_the_admin_are_held_and_reading_is_not(long_ago):
     assert ExecRule.objects.exists()
 
 
-def test_a_form_that_htmx_sends_is_held_on_the_whole_page(long_ago):
+def test_htmx_form_is_held_on_full_page(long_ago):
     held = long_ago.post(reverse("policy-save"), {"draft": "x"}, headers={"HX-Request": "true"})
     assert (held.status_code, held["HX-Retarget"]) == (200, "body")
     assert fields_of(held) == {f"{confirm_password.HELD_PREFIX}draft": ["x"]}
 
 
-def test_stopping_everything_is_never_held(long_ago):
+def test_freeze_never_requires_password(long_ago):
     assert long_ago.post(reverse("stop"), {"scope": "all", "reason": "smoke"}).status_code != 403
 
 
-def test_what_was_stopped_goes_on_after_the_password(long_ago):
+def test_resume_proceeds_after_password(long_ago):
     freezes.freeze("all", reason="smoke", by=None, by_name="host")
     wish = {"scope": "all", "reason": "it was steam"}
     held = long_ago.post(reverse("resume"), wish)
@@ -101,38 +101,38 @@ def test_what_was_stopped_goes_on_after_the_password(long_ago):
     assert freezes.list_active() == []
 
 
-def test_who_signed_in_just_now_is_not_asked(olga):
+def test_recently_signed_in_user_is_not_prompted(olga):
     client = Client()
     client.force_login(olga)
     assert client.post(reverse("make-token"), {"name": ""}).status_code != 403
 
 
-def test_the_way_back_leads_to_guarded_pages_of_ours_only(long_ago):
+def test_confirmation_redirects_only_to_own_guarded_pages(long_ago):
     sent = {"password": PASSWORD, f"{confirm_password.HELD_PREFIX}x": "1"}
     assert long_ago.post(reverse("confirm"), {**sent, "to": reverse("sign-out")}).status_code == 403
     assert long_ago.post(reverse("confirm"), {"password": PASSWORD, "to": "https://example.org/"}).headers["Location"] == "/"
 
 
-def test_guessing_has_to_wait(long_ago):
+def test_password_guessing_is_throttled(long_ago):
     for _ in range(8):
         last = long_ago.post(reverse("confirm"), {"to": "/", "password": "guess"})
     assert last.status_code == 429
 
 
-def test_the_check_turns_red_without_the_guard(long_ago, monkeypatch):
+def test_removing_guard_lets_change_through(long_ago, monkeypatch):
     monkeypatch.setattr(recent_password, "is_recent", lambda _session: True)
     assert long_ago.post(reverse("let-ask"), {"agent": "main"}).status_code == 302
     assert ExecRule.objects.filter(scope="agent", subject="main").exists(), "so it is this guard that held it"
 
 
-def test_a_socket_asks_the_same_of_its_cookie(long_ago, olga):
+def test_socket_checks_cookie_for_recent_password(long_ago, olga):
     assert recent_password.is_cookie_recent(long_ago.cookies["clawsite_session"].value) is False
     client = Client()
     client.force_login(olga)
     assert recent_password.is_cookie_recent(client.cookies["clawsite_session"].value) is True
 
 
-def test_a_browser_left_open_makes_no_token_over_rest_either(long_ago, olga):
+def test_stale_browser_session_cannot_create_token_over_rest(long_ago, olga):
     body = {"name": "mine", "scopes": ["operator.read"]}
     made = long_ago.post("/api/tokens", body, content_type="application/json")
     assert (made.status_code, made.json()["code"]) == (403, "FORBIDDEN"), made.content

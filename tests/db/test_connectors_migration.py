@@ -87,7 +87,7 @@ def test_webhooks_keep_their_rows_and_permissions(old_apps: Any, both_exist: boo
     assert_rows()
 
 
-def test_the_migration_can_be_reversed(old_apps: Any) -> None:
+def test_migration_can_be_reversed(old_apps: Any) -> None:
     add_rows(old_apps)
     migrate(AFTER)
     migrate(BEFORE)
@@ -96,6 +96,6 @@ def test_the_migration_can_be_reversed(old_apps: Any) -> None:
     assert_rows()  # the tables were not touched
 
 
-def test_old_admin_addresses_redirect(client: Client) -> None:
+def test_old_admin_urls_redirect(client: Client) -> None:
     response = client.get("/admin/gateway/hook/3/change/?_popup=1")
     assert (response.status_code, response["Location"]) == (302, "/admin/connectors/hook/3/change/?_popup=1")

@@ -18,14 +18,14 @@ def make(name):
     return connection.savepoint_ids == [] and threading.current_thread().name
 
 
-async def test_writes_run_on_one_thread_and_reads_on_others():
+async def test_writes_share_one_thread_and_reads_use_others():
     writers = {await db.write(make, name) for name in ("a", "b", "c")}
     readers = {await db.read(lambda: threading.current_thread().name) for _ in range(3)}
     assert writers == {"db-write"}
     assert all(name.startswith("db-read") for name in readers)
 
 
-async def test_operations_that_wait_together_are_committed_together():
+async def test_concurrent_operations_are_committed_together():
     commits = []
     gate = threading.Event()
     first = asyncio.create_task(db.write(gate.wait))
@@ -46,7 +46,7 @@ async def test_operations_that_wait_together_are_committed_together():
     assert [sorted(seen) for seen in commits] == [["g0", "g1", "g2"]] * 3
 
 
-async def test_an_operation_that_fails_is_taken_out_and_the_others_commit():
+async def test_failing_operation_is_excluded_and_others_commit():
     def fail():
         make("bad")
         raise ValueError("as told")
@@ -60,7 +60,7 @@ async def test_an_operation_that_fails_is_taken_out_and_the_others_commit():
     assert not Lane.objects.filter(name="bad").exists()
 
 
-async def test_operations_of_one_session_keep_their_order_though_locks_are_taken_in_key_order():
+async def test_operations_of_one_session_keep_their_order():
     order = []
     gate = threading.Event()
     first = asyncio.create_task(db.write(gate.wait))
@@ -72,7 +72,7 @@ async def test_operations_of_one_session_keep_their_order_though_locks_are_taken
     assert order == ["a1", "a2", "b1", "b2"]
 
 
-async def test_a_fault_of_the_database_is_told_in_words():
+async def test_database_error_is_raised_with_clear_message():
     def broken():
         raise OperationalError("attempt to write a readonly database")
 
@@ -83,7 +83,7 @@ async def test_a_fault_of_the_database_is_told_in_words():
     assert await db.read(Lane.objects.count) >= 4  # and the next use works
 
 
-async def test_the_threads_end_and_start_anew():
+async def test_threads_restart_after_close():
     await db.write(make, "before")
     await asyncio.to_thread(db.close)
     await db.write(make, "after")

@@ -56,7 +56,7 @@ def act(user: User, address: str, action: str, *rows: Any) -> str:
     return browser_of(user).post(address, chosen, secure=True, follow=True).content.decode()
 
 
-def test_an_operator_lets_devices_in_and_leaves_them_out(operator, user):
+def test_operator_approves_and_rejects_devices(operator, user):
     claimed, unclaimed, unwanted = asking(user), asking(name="desk"), asking(name="stranger")
     assert "Approved: 2" in act(operator, REQUESTS, "approve", claimed, unclaimed)
     assert "Denied: 1" in act(operator, REQUESTS, "reject", unwanted)
@@ -70,7 +70,7 @@ def test_an_operator_lets_devices_in_and_leaves_them_out(operator, user):
     assert list(said) == [("device.paired", "olga"), ("device.paired", "olga"), ("device.rejected", "olga")]
 
 
-def test_an_operator_revokes_a_device(operator, user):
+def test_operator_revokes_device(operator, user):
     device = Device.objects.create(owner=user, fingerprint="f", public_key="k", is_operator=True)
     token = DeviceToken.objects.create(device=device, role="operator", digest="d")
     assert "Revoked: 1" in act(operator, DEVICES, "revoke", device)
@@ -84,7 +84,7 @@ def test_an_operator_revokes_a_device(operator, user):
     ("address", "action", "service"),
     [(REQUESTS, "approve", "approve"), (REQUESTS, "reject", "reject"), (DEVICES, "revoke", "remove")],
 )
-def test_a_conflict_halfway_leaves_nothing_done(operator, user, monkeypatch, address, action, service):
+def test_conflict_rolls_back_whole_bulk_action(operator, user, monkeypatch, address, action, service):
     requests = [asking(user, name="desk"), asking(name="laptop")]
     devices = [Device.objects.create(owner=user, fingerprint=name, public_key="k") for name in ("phone", "tablet")]
     recorded = AuditEntry.objects.filter(action__startswith="device.").count()
@@ -105,7 +105,7 @@ def test_a_conflict_halfway_leaves_nothing_done(operator, user, monkeypatch, add
 
 
 @pytest.mark.parametrize("groups", [("Auditor",), ("User",)])
-def test_who_may_only_look_decides_nothing(make_user, user, groups):
+def test_view_only_user_cannot_decide_pairing_requests(make_user, user, groups):
     someone = make_user(*groups)
     someone.is_staff = True
     someone.save()
@@ -118,7 +118,7 @@ def test_who_may_only_look_decides_nothing(make_user, user, groups):
     assert Device.objects.get().revoked_at is None
 
 
-def test_what_nodes_were_asked_is_shown_only_to_those_who_may_read_everything(operator, make_user, user):
+def test_node_call_parameters_are_shown_only_to_auditors(operator, make_user, user):
     device = Device.objects.create(owner=user, fingerprint="f", public_key="k", is_node=True)
     later = timezone.now() + timedelta(minutes=1)
     asked = {"params_json": "a private wish", "request_hash": "x", "timeout_ms": 1, "expires_at": later}
@@ -134,7 +134,7 @@ def test_what_nodes_were_asked_is_shown_only_to_those_who_may_read_everything(op
 # The account page
 
 
-def test_ones_own_devices_are_listed_and_revoked(user, make_user):
+def test_own_devices_are_listed_and_revoked(user, make_user):
     mine = Device.objects.create(owner=user, fingerprint="a" * 64, public_key="k", display_name="my laptop", is_operator=True)
     theirs = Device.objects.create(owner=make_user(), fingerprint="b" * 64, public_key="k", display_name="not mine")
     browser = browser_of(user)
@@ -149,7 +149,7 @@ def test_ones_own_devices_are_listed_and_revoked(user, make_user):
     assert not theirs.revoked_at
 
 
-def test_who_may_pair_devices_lets_them_in_on_the_page(user):
+def test_user_with_pairing_permission_approves_devices_on_page(user):
     user.user_permissions.add(Permission.objects.get(codename="pair_devices"))
     request = asking(role="node", name="kitchen", commands=["lights.on", "system.run", "doors.open"])
     browser = browser_of(user)
@@ -164,7 +164,7 @@ def test_who_may_pair_devices_lets_them_in_on_the_page(user):
     assert "This pairing request is closed" in late
 
 
-def test_who_may_not_pair_devices_neither_sees_nor_decides(user, make_user):
+def test_user_without_pairing_permission_cannot_see_or_decide(user, make_user):
     request = asking(name="kitchen")
     browser = browser_of(user)
     assert "kitchen" not in browser.get("/account/").content.decode()
@@ -176,7 +176,7 @@ def test_who_may_not_pair_devices_neither_sees_nor_decides(user, make_user):
     assert not Device.objects.exists()
 
 
-def test_a_browser_left_open_lets_nobody_in_but_may_leave_them_out(user, settings):
+def test_stale_browser_session_may_reject_but_not_approve(user, settings):
     user.user_permissions.add(Permission.objects.get(codename="pair_devices"))
     request = asking(name="kitchen")
     browser = browser_of(user)

@@ -43,7 +43,7 @@ async def planned(user, session, **options):
     return await prepare_run(claimed)
 
 
-async def test_a_look_ahead_asks_what_the_run_asks_down_to_the_senders_names(user, make_session, policy, settings):
+async def test_effective_tools_query_matches_query_of_run(user, make_session, policy, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
     policy.save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["glob"])
     session = make_session(user, "agent:main:telegram:group:-100")
@@ -57,7 +57,7 @@ async def test_a_look_ahead_asks_what_the_run_asks_down_to_the_senders_names(use
     assert "apply_patch" in seen.unavailable
 
 
-async def test_a_guest_is_asked_about_by_their_own_names(user, make_user, make_session, policy, settings):
+async def test_guest_query_uses_their_own_sender_names(user, make_user, make_session, policy, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
     ExecRule.objects.create(scope="installation", sandbox_mode="off")  # whose own list would not let notes in
     session = make_session(user, "agent:main:telegram:group:-100")
@@ -67,7 +67,7 @@ async def test_a_guest_is_asked_about_by_their_own_names(user, make_user, make_s
     assert theirs.unavailable["memory_search"] == "notes are read for the owner of the session only"
 
 
-async def test_a_call_by_hand_needs_no_key_of_the_model_and_a_message_does(user, make_session, model):
+async def test_direct_tool_call_needs_no_model_key(user, make_session, model):
     from agents.llm.base import ProviderError
 
     plan = await planned(user, make_session(user), invoke={"name": "read", "args": {}})
@@ -87,7 +87,7 @@ async def test_a_call_by_hand_needs_no_key_of_the_model_and_a_message_does(user,
         ("gpt-5", "openai", "gpt-5"),
     ],
 )
-def test_tools_and_rules_go_with_a_model_that_has_no_key(user, make_session, model, settings, wanted, provider, name):
+def test_policy_query_uses_model_without_key(user, make_session, model, settings, wanted, provider, name):
     settings.DEFAULT_MODEL = wanted
     query = find_effective_tools(user, make_session(user)).toolset.query
     assert (query.provider, query.model) == (provider, name)
@@ -97,7 +97,7 @@ def asked(**question) -> dict[str, str]:
     return find_unavailable_tools(with_all_tools(PolicyQuery("main", **{"is_owner": True} | question)), 1)
 
 
-def test_each_missing_tool_of_a_supposed_run_has_its_reason(model, policy, settings):
+def test_each_unavailable_tool_has_its_reason(model, policy, settings):
     with_openai = asked(provider="openai", model="gpt-5")
     assert with_openai["web_search"] == NO_ENGINE
     assert with_openai["browser"] == NOT_INSTALLED
@@ -110,7 +110,7 @@ def test_each_missing_tool_of_a_supposed_run_has_its_reason(model, policy, setti
     assert "web_search" not in asked()
 
 
-def test_what_the_question_leaves_open_is_the_agents_own_or_is_not_spoken_of(model, policy, settings):
+def test_unspecified_model_falls_back_to_agent_model(model, policy, settings):
     assert "apply_patch" not in asked()
     Agent.objects.filter(slug="main").update(model="deepseek/deepseek-chat")
     try:
@@ -121,14 +121,14 @@ def test_what_the_question_leaves_open_is_the_agents_own_or_is_not_spoken_of(mod
     assert asked(provider="anthropic")["apply_patch"].endswith("`anthropic/*`")
 
 
-def test_supposing_a_run_makes_nothing(model, policy, settings, tmp_path):
+def test_availability_query_creates_no_files(model, policy, settings, tmp_path):
     settings.HOME = tmp_path
     query = with_all_tools(PolicyQuery("../nobody", is_owner=True, is_subagent=True, channel="x", group="y"))
     assert find_unavailable_tools(query, 1)["web_search"] == NO_ENGINE
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_rule_that_is_ignored_is_a_notice(user, make_session, policy, echo):
+async def test_ignored_policy_rule_produces_notice(user, make_session, policy, echo):
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo"])
     seen = await db.read(find_effective_tools, user, make_session(user))
     told = "layer agent, row agent:main: allow list ignored, as it names only plugins; use also allow to add plugins"
@@ -137,7 +137,7 @@ async def test_a_rule_that_is_ignored_is_a_notice(user, make_session, policy, ec
     assert protocol_tools._build_notices(await db.read(find_effective_tools, user, make_session(user))) == []
 
 
-async def test_tools_of_mcp_servers_are_told_with_their_server_and_their_name_there(user, make_session, policy):
+async def test_mcp_tools_include_server_and_original_name(user, make_session, policy):
     schema = {"type": "object", "properties": {}}
     tools = [{"name": "Get-Map", "title": "Map", "description": "A map", "inputSchema": schema, "annotations": {}}]
     row = source_changes.save_server(McpServer(name="my-weather", command="true", enabled=True))
@@ -151,7 +151,7 @@ async def test_tools_of_mcp_servers_are_told_with_their_server_and_their_name_th
     assert (tool["group"], "pluginId" in tool) == ("my-weather", False)
 
 
-async def test_the_catalogue_is_told_with_plugins_or_without(echo):
+async def test_tool_catalog_can_exclude_plugins(echo):
     def tools(answer):
         return {tool["id"] for group in answer["groups"] for tool in group["tools"]}
 
@@ -163,7 +163,7 @@ async def test_the_catalogue_is_told_with_plugins_or_without(echo):
     assert (brought["id"], brought["pluginId"]) == ("echo", "echo")
 
 
-async def test_the_profile_told_is_the_one_that_applies_also_where_nobody_chose_one(user, make_session, policy):
+async def test_reported_profile_defaults_to_effective_one(user, make_session, policy):
     policy.delete_policy(scope="global")
     policy.delete_policy(scope="agent", subject="main")
     assert protocol_tools._find_profile(await db.read(find_effective_tools, user, make_session(user))) == "minimal"

@@ -19,7 +19,7 @@ ENGLISH, CHINESE = "Agent not found: nobody", "智能体不存在：nobody"
 
 
 @pytest.mark.parametrize(("accepted", "message"), [("zh-CN,zh;q=0.9", CHINESE), ("en", ENGLISH), ("fr", ENGLISH)])
-def test_a_page_shows_errors_in_its_language(make_user, accepted, message):
+def test_page_shows_errors_in_its_language(make_user, accepted, message):
     client = Client(headers={"Accept-Language": accepted})
     client.force_login(make_user("Operator"))
     response = client.post(reverse("stop"), {"scope": "agent", "subject": "nobody", "reason": "test"})
@@ -37,7 +37,7 @@ def test_a_page_shows_errors_in_its_language(make_user, accepted, message):
         (None, "Run not found: none", "The main session can’t be deleted. Reset it instead."),
     ],
 )
-async def test_a_client_gets_errors_in_the_language_it_names(user, locale, missing, taken):
+async def test_client_gets_errors_in_requested_language(user, locale, missing, taken):
     """Both from a thread that reads and from the thread that writes. The account's own language is for pages."""
     await db.write(lambda: User.objects.filter(pk=user.pk).update(language="zh-hans"))
     token = issue_token(user, "t", sorted(scopes_of(user)))[1]
@@ -53,7 +53,7 @@ async def test_a_client_gets_errors_in_the_language_it_names(user, locale, missi
     ]
 
 
-async def test_the_next_caller_of_a_thread_gets_its_own_language(user):
+async def test_thread_reuse_does_not_leak_language(user):
     async def error() -> str:
         with pytest.raises(NotFound) as caught:
             await db.write(lambda: find_session(user, key="agent:main:none"))

@@ -38,14 +38,14 @@ async def ask(user):
     return [(await browser.get(path)).status_code for path in ASKED]
 
 
-async def test_error_pages_give_their_connection_back(user):
+async def test_error_pages_release_their_database_connection(user):
     with outside_of_requests() as opened:
         assert await ask(user) == [404, 404, 403]
         assert opened, "nothing was rendered outside of a request: this looks at nothing"
         assert [each for each in opened if each.connection is not None] == []
 
 
-async def test_a_page_that_keeps_it_is_found(user, monkeypatch):
+async def test_unreleased_connection_is_detected(user, monkeypatch):
     monkeypatch.setattr(error_pages, "_release_connection", lambda page: page)
     with outside_of_requests() as opened:
         await ask(user)

@@ -49,7 +49,7 @@ def kept(session) -> list[int]:
     return list(Event.objects.filter(session=session).order_by("cursor").values_list("cursor", flat=True))
 
 
-def test_there_is_one_epoch_and_it_outlives_the_next_migration():
+def test_single_epoch_survives_next_migration():
     before = epoch.current_epoch()
     epoch.install_epoch()
     assert (epoch.current_epoch(), len(before), EventLog.objects.count()) == (before, 8, 1)
@@ -57,12 +57,12 @@ def test_there_is_one_epoch_and_it_outlives_the_next_migration():
         EventLog.objects.create(id=2, epoch="x")
 
 
-def test_a_new_epoch_is_another_one():
+def test_new_epoch_differs_from_previous_one():
     before = epoch.current_epoch()
     assert epoch.start_new_epoch() == epoch.current_epoch() != before
 
 
-def test_processes_that_start_on_the_same_database_leave_the_epoch_alone(tmp_path):
+def test_processes_starting_on_same_database_keep_epoch(tmp_path):
     before = epoch.current_epoch()
     for _ in range(3):
         epoch.update_note(tmp_path)
@@ -70,7 +70,7 @@ def test_processes_that_start_on_the_same_database_leave_the_epoch_alone(tmp_pat
     assert epoch.read_note(tmp_path) == epoch.EpochMark(before, EventLog.objects.get().mark)
 
 
-def test_a_database_that_is_older_than_the_note_gets_a_new_epoch_once(tmp_path, caplog):
+def test_restored_older_database_gets_new_epoch_once(tmp_path, caplog):
     backup = EventLog.objects.get()
     epoch.update_note(tmp_path)
     backup.save()  # restored
@@ -82,7 +82,7 @@ def test_a_database_that_is_older_than_the_note_gets_a_new_epoch_once(tmp_path, 
     assert epoch.current_epoch() == after
 
 
-def test_another_host_that_has_seen_the_old_database_does_not_change_the_epoch_again(tmp_path):
+def test_second_host_does_not_change_epoch_again(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     backup = EventLog.objects.get()
     for home in (one, two):
@@ -96,14 +96,14 @@ def test_another_host_that_has_seen_the_old_database_does_not_change_the_epoch_a
 
 
 @pytest.mark.parametrize("found", ["", "nonsense", "[]", '{"epoch": "x"}'])
-def test_a_note_that_cannot_be_read_is_written_anew(tmp_path, found):
+def test_unreadable_note_is_rewritten(tmp_path, found):
     before = epoch.current_epoch()
     (tmp_path / epoch.NOTE_FILE).write_text(found)
     epoch.update_note(tmp_path)
     assert epoch.read_note(tmp_path) == epoch.EpochMark(before, EventLog.objects.get().mark)
 
 
-async def test_a_worker_notices_a_restore_while_it_runs(settings):
+async def test_worker_notices_restore_while_running(settings):
     backup = EventLog.objects.get()
     await maintenance.record_log_position()
     await db.write(backup.save)
@@ -112,7 +112,7 @@ async def test_a_worker_notices_a_restore_while_it_runs(settings):
     assert epoch.read_note(settings.HOME).epoch == epoch.current_epoch()
 
 
-def test_a_cursor_of_another_epoch_is_not_continued(user, make_session):
+def test_cursor_from_another_epoch_is_not_resumed(user, make_session):
     session = make_session(user)
     ran(user, session, "k1")
     before = epoch.epoch_of_session(session)
@@ -123,7 +123,7 @@ def test_a_cursor_of_another_epoch_is_not_continued(user, make_session):
     assert _resolve_position(session, LogPosition(2, None)) == (told, 2)  # who does not say is not asked
 
 
-def test_a_session_made_again_under_its_key_does_not_continue_the_deleted_one(user, make_session):
+def test_recreated_session_does_not_resume_deleted_one(user, make_session):
     first = make_session(user)
     ran(user, first, "k1")
     seen = max(kept(first))
@@ -135,7 +135,7 @@ def test_a_session_made_again_under_its_key_does_not_continue_the_deleted_one(us
     assert _resolve_position(again, LogPosition(0, epoch.current_epoch())) == (epoch.epoch_of_session(again), 0)
 
 
-async def test_events_of_runs_that_ended_long_ago_go_and_everything_else_stays(user, make_session):
+async def test_only_events_of_long_ended_runs_are_deleted(user, make_session):
     session, other = make_session(user), make_session(user)
     old = ran(user, session, "k1", ended=LONG_AGO)
     ran(user, session, "k2")
@@ -148,7 +148,7 @@ async def test_events_of_runs_that_ended_long_ago_go_and_everything_else_stays(u
     assert selectors.read_run_state(user, "k1").ended
 
 
-async def test_events_without_a_run_go_at_the_same_age(user, make_session):
+async def test_events_without_run_are_deleted_at_same_age(user, make_session):
     session = make_session(user)
     for text in ("old", "older", "new"):
         session_service.inject_message(user, session, text)
@@ -157,7 +157,7 @@ async def test_events_without_a_run_go_at_the_same_age(user, make_session):
     assert kept(session) == [3]
 
 
-async def test_what_is_kept_has_no_hole(user, make_session):
+async def test_kept_events_have_no_gap(user, make_session):
     """A run that waits for months was accepted before another one that ended long ago: both are kept from there on."""
     session = make_session(user)
     first, second = accept(user, session, "k1").pk, accept(user, session, "k2").pk
@@ -173,7 +173,7 @@ async def test_what_is_kept_has_no_hole(user, make_session):
 
 
 @pytest.mark.parametrize("days", [0, 365])
-async def test_the_age_is_a_setting_and_zero_keeps_everything(user, make_session, settings, days):
+async def test_retention_is_configurable_and_zero_keeps_everything(user, make_session, settings, days):
     settings.EVENT_DAYS = days
     session = make_session(user)
     ran(user, session, "k1", ended=LONG_AGO)
@@ -181,7 +181,7 @@ async def test_the_age_is_a_setting_and_zero_keeps_everything(user, make_session
     assert kept(session) == [1, 2, 3]
 
 
-async def test_a_session_whose_events_are_all_gone_goes_on(user, make_session):
+async def test_session_continues_after_all_events_are_deleted(user, make_session):
     session = make_session(user)
     ran(user, session, "k1", ended=LONG_AGO)
     await maintenance.delete_old_events()
@@ -199,7 +199,7 @@ async def test_a_session_whose_events_are_all_gone_goes_on(user, make_session):
     assert _find_cursor_before(str(session.id), clock.to_ms(clock.now() - dt.timedelta(hours=1))) == 3
 
 
-def test_events_deleted_while_somebody_reads_are_not_passed_over(user, make_session, monkeypatch):
+def test_events_deleted_during_read_are_reported_missing(user, make_session, monkeypatch):
     session = make_session(user)
     ran(user, session, "k1")
     look = selectors.find_oldest_cursor
@@ -213,7 +213,7 @@ def test_events_deleted_while_somebody_reads_are_not_passed_over(user, make_sess
     assert _read_events(session, LogPosition(0, None), 10)[1] == "events up to 2 are no longer stored"
 
 
-async def test_a_repeated_key_of_a_run_without_events_gets_its_first_answer(user, make_session):
+async def test_repeated_run_id_without_events_returns_original_run(user, make_session):
     session = make_session(user)
     first = ran(user, session, "k1", ended=LONG_AGO)
     await maintenance.delete_old_events()

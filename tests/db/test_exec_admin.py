@@ -14,7 +14,7 @@ from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest
 from clawsite.infra.models import AuditEntry
 from tests.harness.approvals import allow_approval_requests, claim_run, create_approval, decide_plan, plan_command
 from tools_app.approvals import grants, rule_document
-from tools_app.approvals.supervise import use_approval_or_grants
+from tools_app.approvals.command_decision import use_approval_or_grants
 from tools_app.exec.rules import delete_rule, enable_asking, rules_for, save_rule
 from tools_app.models import Approval, ExecRule, Grant
 
@@ -49,7 +49,7 @@ def olga(make_user):
     return make_user("Operator", name="olga")
 
 
-def test_an_operator_writes_a_rule_and_changes_it(olga):
+def test_operator_creates_and_changes_rule(olga):
     client = browser(olga)
     made = client.post(reverse(f"{RULES}_add"), form(scope="agent", subject="main", security="allowlist", two_people="true"))
     assert made.status_code == 302
@@ -61,7 +61,7 @@ def test_an_operator_writes_a_rule_and_changes_it(olga):
     assert (rule.scope, rule.subject, rule.security, rule.version) == ("agent", "main", "deny", 2)
 
 
-def test_the_second_of_two_operators_gets_a_conflict(olga, make_user):
+def test_concurrent_rule_change_gets_conflict(olga, make_user):
     rule = ExecRule.objects.create(scope="installation", security="deny")
     assert (
         browser(make_user("Operator"))
@@ -75,7 +75,7 @@ def test_the_second_of_two_operators_gets_a_conflict(olga, make_user):
     assert ExecRule.objects.get().security == "full"
 
 
-def test_the_service_checks_the_version_whatever_a_form_did(olga):
+def test_service_checks_rule_version_independently_of_form(olga):
     rule = ExecRule.objects.create(scope="installation", security="deny", version=4)
     with pytest.raises(Conflict):
         save_rule(rule, by=olga, expected_version=3)
@@ -83,7 +83,7 @@ def test_the_service_checks_the_version_whatever_a_form_did(olga):
         save_rule(ExecRule(scope="installation", security="full"), by=olga, expected_version=None)
 
 
-def test_a_rule_is_deleted_as_it_was_seen_and_the_log_keeps_what_it_said(olga, make_user):
+def test_rule_delete_checks_version_and_logs_content(olga, make_user):
     rule = ExecRule.objects.create(scope="agent", subject="main", security="deny", two_people=True, version=3)
     address = reverse(f"{RULES}_delete", args=[rule.pk])
     client = browser(olga)
@@ -108,7 +108,7 @@ def test_a_rule_is_deleted_as_it_was_seen_and_the_log_keeps_what_it_said(olga, m
     assert entry.details == {"change": "deleted", "version": 4, "was": {"security": "full", "approver_groups": []}}
 
 
-def test_what_it_said_has_its_groups_and_who_may_not_deletes_nothing(olga, make_user):
+def test_rule_deletion_requires_permission_and_logs_approver_groups(olga, make_user):
     rule = ExecRule.objects.create(scope="installation", security="deny", two_people=True)
     rule.approver_groups.set([Group.objects.get(name="Approver")])
     for other in (make_user("Approver"), make_user("Auditor")):
@@ -131,14 +131,14 @@ def test_what_it_said_has_its_groups_and_who_may_not_deletes_nothing(olga, make_
         ("session", "nonsense", "Session not found"),
     ],
 )
-def test_a_place_that_does_not_exist_is_refused_beside_its_field(olga, scope, subject, words):
+def test_nonexistent_rule_subject_is_rejected_with_field_error(olga, scope, subject, words):
     page = browser(olga).post(reverse(f"{RULES}_add"), form(scope=scope, subject=subject, security="full"))
     assert page.status_code == 200
     assert words in page.content.decode()
     assert not ExecRule.objects.exists()
 
 
-def test_only_operators_reach_rules_and_nobody_edits_what_happened(olga, make_user, make_session):
+def test_only_operators_edit_rules_and_history_is_read_only(olga, make_user, make_session):
     ada = make_user(name="ada")
     question = create_approval(ada, make_session(ada))
     for groups in (("Approver",), ("User",), ("Auditor",)):
@@ -158,7 +158,7 @@ def test_only_operators_reach_rules_and_nobody_edits_what_happened(olga, make_us
     assert Approval.objects.get().status == "pending"
 
 
-def test_an_operator_does_not_read_along_in_the_admin(olga, make_user, make_session):
+def test_operator_cannot_read_commands_in_admin(olga, make_user, make_session):
     ada = make_user(name="ada")
     question = create_approval(ada, make_session(ada), "cat my-diary.txt", why="my secret thoughts")
     address = reverse("admin:tools_app_approval_change", args=[question.pk])
@@ -168,7 +168,7 @@ def test_an_operator_does_not_read_along_in_the_admin(olga, make_user, make_sess
     assert "my-diary" in browser(make_user("Operator", "Auditor")).get(address).content.decode()
 
 
-def test_an_operator_adds_to_the_list_and_takes_it_back(olga):
+def test_operator_adds_and_revokes_allowlist_entry(olga):
     client = browser(olga)
     given = {
         "scope": "agent",
@@ -192,7 +192,7 @@ def test_an_operator_adds_to_the_list_and_takes_it_back(olga):
 
 
 @pytest.mark.parametrize("pattern", ["*", "/*", "py*", "bin/ls", "a b", "ls\u200b", ""])
-def test_a_program_that_could_be_any_is_refused(olga, pattern):
+def test_catch_all_program_pattern_is_rejected(olga, pattern):
     with pytest.raises(InvalidRequest):
         grants.add_manually([pattern], by=olga, scope="installation")
     page = browser(olga).post(reverse(f"{GRANTS}_add"), {"scope": "installation", "programs": pattern})
@@ -200,7 +200,7 @@ def test_a_program_that_could_be_any_is_refused(olga, pattern):
     assert not Grant.objects.exists()
 
 
-def test_neither_an_approver_nor_a_program_changes_rules_or_lists(make_user):
+def test_approvers_and_service_accounts_cannot_change_rules(make_user):
     approver, robot = make_user("Approver"), make_user("Operator")
     robot.is_service = True
     robot.save()
@@ -211,7 +211,7 @@ def test_neither_an_approver_nor_a_program_changes_rules_or_lists(make_user):
             grants.add_manually(["ls"], by=account, scope="installation")
 
 
-def test_letting_ask_keeps_what_the_agents_rule_says_besides(olga):
+def test_enabling_approval_requests_keeps_other_rule_settings(olga):
     ExecRule.objects.create(scope="agent", subject="main", two_people=True, ask="always")
     enable_asking("main", olga)
     rules = rules_for("main", "")
@@ -220,7 +220,7 @@ def test_letting_ask_keeps_what_the_agents_rule_says_besides(olga):
     assert ExecRule.objects.get().updated_at <= clock.now()
 
 
-def test_a_group_that_a_rule_names_is_not_deleted(olga, make_user):
+def test_group_named_by_rule_cannot_be_deleted(olga, make_user):
     rule = ExecRule.objects.create(scope="installation")
     group = Group.objects.create(name="Security")
     rule.approver_groups.add(group)
@@ -238,7 +238,7 @@ def test_a_group_that_a_rule_names_is_not_deleted(olga, make_user):
     assert not Group.objects.filter(name="Security").exists()
 
 
-def test_who_may_approve_is_recorded_with_the_rule(olga):
+def test_approver_groups_are_recorded_with_rule(olga):
     group = Group.objects.create(name="Security")
     given = form(security="allowlist", ask="on-miss", approver_groups=[group.pk])
     assert browser(olga).post(reverse(f"{RULES}_add"), given).status_code == 302
@@ -247,7 +247,7 @@ def test_who_may_approve_is_recorded_with_the_rule(olga):
     group.delete()
 
 
-def test_a_grant_without_a_number_of_uses_is_recorded_when_it_lets_something_run(olga, user, make_session, tmp_path):
+def test_use_of_unlimited_grant_is_recorded(olga, user, make_session, tmp_path):
     allow_approval_requests()
     made = grants.add_manually(["ls"], by=olga, scope="installation")
     claimed = claim_run(user, make_session(user))
@@ -261,7 +261,7 @@ def test_a_grant_without_a_number_of_uses_is_recorded_when_it_lets_something_run
     assert (made.uses, made.uses_left) == (1, None)
 
 
-def test_the_document_of_rules_is_recorded_with_levels_and_lists(olga):
+def test_rule_document_is_recorded_with_levels_and_lists(olga):
     document = {"version": 1, "defaults": {"security": "allowlist"}, "agents": {"main": {"ask": "always", "allowlist": ["ls"]}}}
     rule_document.replace_rules(document, base_hash=rule_document.hash_document(rule_document.current_document()), by=olga)
     said = noted("exec_rules.changed")[0].details
@@ -274,7 +274,7 @@ def test_the_document_of_rules_is_recorded_with_levels_and_lists(olga):
 
 
 @pytest.mark.parametrize(("page", "table"), [("approvals", "admin:tools_app_approval"), ("stops", "admin:sessions_app_freeze")])
-def test_the_menu_has_one_entry_for_approvals_and_one_for_stops(page, table, make_user):
+def test_menu_has_single_entries_for_approvals_and_freezes(page, table, make_user):
     def menu(user: Any) -> list[str]:
         shown = browser(user).get(reverse("admin:index")).content.decode()
         return [address for address in (reverse(page), reverse(f"{table}_changelist")) if f'href="{address}"' in shown]

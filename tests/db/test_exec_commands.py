@@ -53,11 +53,11 @@ def begun(plan_of):
     return make
 
 
-async def test_commands_of_a_session_have_names_of_their_own(begun):
+async def test_commands_of_session_have_unique_names(begun):
     assert [(await begun()).name, (await begun()).name] == ["cmd-1", "cmd-2"]
 
 
-async def test_a_stop_of_the_run_while_the_start_waits_its_turn_is_seen(plan_of, monkeypatch):
+async def test_abort_while_start_is_queued_cancels_command(plan_of, monkeypatch):
     plan, hold = await plan_of(), freezes.check_not_frozen
 
     def somebody_aborts_meanwhile(agent, run_pk):
@@ -70,7 +70,7 @@ async def test_a_stop_of_the_run_while_the_start_waits_its_turn_is_seen(plan_of,
     assert not await db.read(Command.objects.exists)
 
 
-async def test_the_end_of_a_background_command_is_told_once_to_people_and_to_the_next_run(begun):
+async def test_background_command_end_is_reported_once(begun):
     row = await begun(background=True)
     session = row.session
     commands.record_end(row.pk, Status.EXITED, exit_code=3)
@@ -92,7 +92,7 @@ async def test_the_end_of_a_background_command_is_told_once_to_people_and_to_the
     assert to_message(seen).text.startswith("[Background command cmd-1 ended with exit code 3, after ")
 
 
-async def test_the_end_of_other_commands_is_not_told(begun):
+async def test_end_of_other_commands_is_not_reported(begun):
     row = await begun()
     commands.record_end(row.pk, Status.EXITED, exit_code=0)  # its run waited for it
     old, deleted = await begun(background=True), await begun(background=True)
@@ -103,7 +103,7 @@ async def test_the_end_of_other_commands_is_not_told(begun):
     assert not Event.objects.filter(session=row.session, run=None, data__change="command").exists()
 
 
-async def test_a_command_ends_once(begun):
+async def test_command_ends_only_once(begun):
     row = await begun()
     assert commands.record_end(row.pk, Status.LOST, reason="gone") is True
     assert commands.record_end(row.pk, Status.EXITED, exit_code=0) is False
@@ -111,7 +111,7 @@ async def test_a_command_ends_once(begun):
     assert (row.status, row.exit_code, row.reason) == ("lost", None, "gone")
 
 
-async def test_what_was_not_obeyed_before_the_end_never_is(begun):
+async def test_input_pending_at_command_end_is_dropped(begun):
     row = await begun()
     told = commands.send_input(row, InputKind.WRITE, "x")
     commands.record_end(row.pk, Status.EXITED, exit_code=0)
@@ -119,7 +119,7 @@ async def test_what_was_not_obeyed_before_the_end_never_is(begun):
     assert (told.error, told.done_at is None, commands.list_inputs([row.pk])) == ("it had ended", False, [])
 
 
-async def test_output_is_read_from_any_place_and_gaps_are_counted(begun):
+async def test_output_is_read_from_any_offset_with_gaps_counted(begun):
     row = await begun()
     commands.add_output(row.pk, [(0, "0123456789")], 10)
     commands.add_output(row.pk, [(15, "fghij")], 20)
@@ -133,7 +133,7 @@ async def test_output_is_read_from_any_place_and_gaps_are_counted(begun):
     assert commands.read_output_since(row, 17) == ("", 3)
 
 
-async def test_old_pieces_are_dropped(begun, monkeypatch):
+async def test_old_output_chunks_are_dropped(begun, monkeypatch):
     monkeypatch.setattr(commands, "MAX_STORED_CHARACTERS", MAX_PENDING_CHARACTERS)
     row = await begun()
     for number in range(5):
@@ -148,7 +148,7 @@ async def test_old_pieces_are_dropped(begun, monkeypatch):
     assert commands.read_output_since(row, 0)[1] == 3 * MAX_PENDING_CHARACTERS
 
 
-async def test_a_day_after_the_end_what_it_printed_is_deleted_and_its_row_stays(begun):
+async def test_output_is_deleted_one_day_after_command_end(begun):
     old, fresh = await begun(), await begun()
     for row in (old, fresh):
         commands.send_input(row, InputKind.WRITE, "a secret")
@@ -160,7 +160,7 @@ async def test_a_day_after_the_end_what_it_printed_is_deleted_and_its_row_stays(
     assert (old.input.get().data, fresh.input.get().data) == ("", "a secret")
 
 
-async def test_only_what_nobody_holds_any_more_is_left_behind(begun, settings):
+async def test_only_commands_without_live_worker_are_orphaned(begun, settings):
     me = own_identity()
     for name in ("mine", "alive", "frozen"):
         workers.register(name, version="1", identity=me)
@@ -173,14 +173,14 @@ async def test_only_what_nobody_holds_any_more_is_left_behind(begun, settings):
     assert found == {rows["frozen"].pk, rows["gone"].pk, dropped.pk}
 
 
-async def test_a_command_that_runs_cannot_be_cleared(begun):
+async def test_running_command_cannot_be_cleared(begun):
     row = await begun()
     assert commands.clear_output(row) is False
     commands.record_end(row.pk, Status.EXITED, exit_code=0)
     assert commands.clear_output(row) is True
 
 
-async def test_all_of_them_can_be_asked_to_end(begun):
+async def test_kill_all_reaches_only_running_commands(begun):
     running, over = await begun(), await begun()
     commands.record_end(over.pk, Status.EXITED, exit_code=0)
     assert commands.kill_all(Command.objects.all(), "everything stops") == 1
@@ -189,7 +189,7 @@ async def test_all_of_them_can_be_asked_to_end(begun):
     ]
 
 
-async def test_the_keeper_starts_nothing_once_the_lease_may_have_run_out(plan_of):
+async def test_command_is_not_started_after_lease_may_have_expired(plan_of):
     """The last look comes after the row and before the word: whoever was frozen in between runs nothing."""
     mark = unique_sleep()
     keeper = CommandManager("w1")
@@ -209,7 +209,7 @@ async def test_the_keeper_starts_nothing_once_the_lease_may_have_run_out(plan_of
     assert (await allowed.finished).exit_code == 0
 
 
-async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypatch, eventually):
+async def test_failed_end_record_is_retried(plan_of, monkeypatch, eventually):
     from clawsite.infra.errors import Unavailable
 
     monkeypatch.setattr(command_keeper, "RETRY_SECONDS", 0.01)
@@ -228,7 +228,7 @@ async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypat
     assert (len(tries), Command.objects.get().exit_code) == (3, 7)
 
 
-async def test_what_a_run_had_in_flight_is_ended_before_it_is_taken_over(plan_of, eventually):
+async def test_running_commands_are_ended_before_run_takeover(plan_of, eventually):
     mark = unique_sleep()
     first, second = CommandManager("w1"), CommandManager("w2")
     workers.register("w1", version="1", identity=own_identity())
@@ -242,7 +242,7 @@ async def test_what_a_run_had_in_flight_is_ended_before_it_is_taken_over(plan_of
     await kept.finished
 
 
-async def test_a_worker_that_was_taken_for_dead_ends_what_it_has_left(plan_of, eventually):
+async def test_worker_presumed_dead_ends_its_remaining_commands(plan_of, eventually):
     mark = unique_sleep()
     keeper = CommandManager("w1")
     kept = await keeper.start(await plan_of(f"sleep {mark}", background=True), may_act=lambda: True)
@@ -254,7 +254,7 @@ async def test_a_worker_that_was_taken_for_dead_ends_what_it_has_left(plan_of, e
 
 
 @pytest.mark.parametrize("stop", ["freeze", "abort"])
-async def test_what_is_stopped_after_its_call_began_never_gets_the_word(begun, user, stop):
+async def test_freeze_or_abort_before_start_cancels_command(begun, user, stop):
     if stop == "freeze":
         freezes.freeze("agent", "main", reason="look first", by=None, by_name="olga")
     else:
@@ -264,7 +264,7 @@ async def test_what_is_stopped_after_its_call_began_never_gets_the_word(begun, u
     assert not Command.objects.exists()
 
 
-async def test_what_was_typed_is_not_typed_again_though_it_could_not_be_noted(begun, monkeypatch):
+async def test_input_is_not_repeated_after_failed_record(begun, monkeypatch):
     row = await begun()
     typed: list[bytes] = []
 

@@ -43,7 +43,7 @@ def resume(scope="all", subject="", reason="all is well", by=None, by_name="host
     return freezes.resume(scope, subject, reason=reason, by=by, by_name="" if by else by_name)
 
 
-def test_a_stop_says_who_when_and_why_and_so_does_its_end(operator):
+def test_freeze_and_resume_record_user_time_and_reason(operator):
     made = stop(by=operator)
     assert (made.scope, made.subject, made.by, made.by_name, made.reason) == ("all", "", operator, "olga", "it deletes files")
     assert freezes.list_active() == [made]
@@ -53,7 +53,7 @@ def test_a_stop_says_who_when_and_why_and_so_does_its_end(operator):
     assert freezes.list_active() == []
 
 
-def test_stopping_twice_is_one_stop_and_the_first_reason_stands():
+def test_repeated_freeze_keeps_first_reason():
     first, made = freezes.freeze("all", reason="one", by=None, by_name="host")
     second, made_again = freezes.freeze("all", reason="two", by=None, by_name="host")
     assert (made, made_again, second, second.reason) == (True, False, first, "one")
@@ -63,7 +63,7 @@ def test_stopping_twice_is_one_stop_and_the_first_reason_stands():
 
 
 @pytest.mark.parametrize("group", ["User", "Approver", "Auditor"])
-def test_only_those_who_administer_the_gateway_may(make_user, group):
+def test_only_gateway_admins_can_freeze(make_user, group):
     with pytest.raises(Forbidden):
         stop(by=make_user(group))
     stop()
@@ -72,7 +72,7 @@ def test_only_those_who_administer_the_gateway_may(make_user, group):
     assert len(freezes.list_active()) == 1
 
 
-def test_a_service_account_may_not_whatever_its_rights_are(operator):
+def test_service_account_can_never_freeze(operator):
     operator.is_service = True
     with pytest.raises(Forbidden):
         stop(by=operator)
@@ -83,25 +83,25 @@ def test_a_service_account_may_not_whatever_its_rights_are(operator):
     [("all", "", "  "), ("agent", "", "why"), ("world", "", "why"), ("agent", "x" * 65, "why")],
     ids=["no reason", "no agent", "unknown scope", "too long"],
 )
-def test_what_makes_no_sense_is_refused(scope, subject, reason):
+def test_invalid_freeze_arguments_are_rejected(scope, subject, reason):
     with pytest.raises(InvalidRequest):
         stop(scope, subject, reason)
 
 
 @pytest.mark.parametrize("subject", ["0", "k1", "-1", "٣", "9" * 30])
-def test_a_run_that_is_not_there_cannot_be_stopped(subject):
+def test_missing_run_cannot_be_frozen(subject):
     with pytest.raises(NotFound):
         stop("run", subject)
 
 
-def test_a_run_that_has_ended_cannot_be_stopped(queued, user):
+def test_ended_run_cannot_be_frozen(queued, user):
     pk = queued()
     Run.objects.filter(pk=pk).update(status="completed")
     with pytest.raises(InvalidRequest):
         stop("run", str(pk))
 
 
-def test_nothing_is_claimed_while_everything_is_stopped(queued):
+def test_no_run_is_claimed_during_global_freeze(queued):
     pk = queued()
     stop()
     assert claimed() == set()
@@ -109,7 +109,7 @@ def test_nothing_is_claimed_while_everything_is_stopped(queued):
     assert claimed() == {pk}
 
 
-def test_runs_of_another_agent_and_other_runs_are_claimed(queued):
+def test_runs_outside_freeze_scope_are_claimed(queued):
     first, second, other = queued("agent:main:a"), queued("agent:main:b"), queued("agent:other:c")
     stop("run", str(second))
     stop("agent", "other")
@@ -120,14 +120,14 @@ def test_runs_of_another_agent_and_other_runs_are_claimed(queued):
     assert claimed() == {second}
 
 
-def test_a_stopped_run_takes_no_place_of_another(queued):
+def test_frozen_run_does_not_occupy_claim_slot(queued):
     """It is left out before the room is given away, so that the one behind it is claimed."""
     stopped, free = queued("agent:main:a"), queued("agent:main:b")
     stop("run", str(stopped))
     assert claimed(most=1) == {free}
 
 
-def test_one_that_waited_for_an_answer_is_not_claimed_either(queued):
+def test_frozen_run_is_not_claimed_after_approval(queued):
     pk = queued()
     with transaction.atomic():
         (held,) = queue.claim_runs("w1", 1).runs
@@ -139,7 +139,7 @@ def test_one_that_waited_for_an_answer_is_not_claimed_either(queued):
     assert claimed() == {pk}
 
 
-def test_the_condition_is_what_keeps_them(queued, monkeypatch):
+def test_removing_claim_condition_lets_frozen_runs_through(queued, monkeypatch):
     """The fault: without it they are claimed."""
     pk = queued()
     stop()
@@ -147,7 +147,7 @@ def test_the_condition_is_what_keeps_them(queued, monkeypatch):
     assert claimed() == {pk}
 
 
-def test_a_run_of_a_dead_worker_is_taken_from_it_and_waits(queued):
+def test_frozen_run_of_dead_worker_is_recovered_and_waits(queued):
     pk = queued()
     assert claimed() == {pk}
     stop()
@@ -161,7 +161,7 @@ def test_a_run_of_a_dead_worker_is_taken_from_it_and_waits(queued):
     assert claimed() == {pk}
 
 
-def test_without_the_look_a_dead_workers_run_would_be_handed_out(queued, monkeypatch):
+def test_removing_freeze_check_hands_out_recovered_run(queued, monkeypatch):
     pk = queued()
     claimed()
     stop()
@@ -171,7 +171,7 @@ def test_without_the_look_a_dead_workers_run_would_be_handed_out(queued, monkeyp
         assert [each.pk for each in queue.recover_runs("w2", 5)] == [pk]
 
 
-def test_how_many_still_work_is_counted_for_each_stop(queued):
+def test_still_running_runs_are_counted_per_freeze(queued):
     mine, other = queued("agent:main:a"), queued("agent:other:b")
     assert claimed() == {mine, other}
     assert freezes.count_still_running([stop("agent", "other")]) == 1
@@ -179,7 +179,7 @@ def test_how_many_still_work_is_counted_for_each_stop(queued):
     assert freezes.count_still_running([]) == 0
 
 
-def test_people_see_what_stops_them_and_not_whose_runs_are_stopped(queued, user, make_user, operator, make_session):
+def test_users_see_only_freezes_that_affect_them(queued, user, make_user, operator, make_session):
     run = stop("run", str(queued("agent:main:a")))
     everything = stop()
     stranger = make_user()
@@ -189,7 +189,7 @@ def test_people_see_what_stops_them_and_not_whose_runs_are_stopped(queued, user,
     assert freezes.list_for_session(make_session(user, "agent:main:b"), freezes.list_active()) == [everything]
 
 
-def test_the_database_refuses_a_second_one_in_force():
+def test_database_rejects_second_active_freeze():
     from django.db import IntegrityError
 
     made = stop()
@@ -227,19 +227,19 @@ def committed_while_a_start_is_open() -> bool:
     return early
 
 
-def test_a_stop_waits_for_starts_under_way_so_none_is_committed_after_it():
+def test_freeze_waits_for_command_starts_in_progress():
     assert not committed_while_a_start_is_open()
     with pytest.raises(freezes.RunFrozen, match="stopped by host: it deletes files"), transaction.atomic():
         freezes.check_not_frozen("main", 1)
 
 
-def test_without_the_lock_a_start_could_be_committed_after_the_stop(monkeypatch):
+def test_missing_lock_lets_start_commit_after_freeze(monkeypatch):
     """The fault. On SQLite the transaction itself is the lock, so there nothing changes."""
     monkeypatch.setattr(sql, "lock_advisory", lambda number, shared=False: None)
     assert committed_while_a_start_is_open() == (connection.vendor == "postgresql")
 
 
-def test_starts_do_not_wait_for_each_other():
+def test_concurrent_starts_do_not_block_each_other():
     with transaction.atomic():
         freezes.check_not_frozen("main", 1)
         passed = threading.Event()
@@ -259,7 +259,7 @@ def test_starts_do_not_wait_for_each_other():
     thread.join(20)
 
 
-def test_doctor_says_what_is_stopped(settings):
+def test_doctor_reports_active_freezes(settings):
     assert database.check_freezes(settings).level == "ok"
     stop("agent", "main")
     found = database.check_freezes(settings)

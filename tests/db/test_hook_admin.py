@@ -64,7 +64,7 @@ def words(answer: Any) -> str:
     return answer.content.decode()
 
 
-def test_a_webhook_is_made_and_its_token_shown_once(client, olga):
+def test_webhook_is_created_and_token_shown_once(client, olga):
     answer = client.post(reverse(ADD), form(make_token="on"))
     token = answer.context["secret"]
     assert token.startswith("claw_hook_")
@@ -80,7 +80,7 @@ def test_a_webhook_is_made_and_its_token_shown_once(client, olga):
     assert "token" in entry.details["fields"]
 
 
-def test_a_new_token_replaces_the_old_one_and_a_plain_save_does_not(client, olga):
+def test_only_explicit_rotation_replaces_webhook_token(client, olga):
     made = create_webhook(olga)
     address = reverse(CHANGE, args=[made.hook.pk])
     assert client.post(address, form(name="Other", seen_version=seen())).status_code == 302
@@ -89,7 +89,7 @@ def test_a_new_token_replaces_the_old_one_and_a_plain_save_does_not(client, olga
     assert Hook.objects.get().token_digest == service.hash_token(token) != made.hook.token_digest
 
 
-def test_the_secret_of_a_signature_is_kept_and_never_shown(client, olga, user):
+def test_signature_secret_is_stored_and_never_shown(client, olga, user):
     given = form(signature="plain", signature_header="X-Hub-Signature-256", secret=SECRET, account=user.username)
     assert client.post(reverse(ADD), given).status_code == 302
     hook = Hook.objects.get()
@@ -102,7 +102,7 @@ def test_the_secret_of_a_signature_is_kept_and_never_shown(client, olga, user):
     assert hook.sealed_secret not in page
 
 
-def test_a_form_that_was_opened_before_a_change_does_not_undo_it(client, olga):
+def test_stale_form_does_not_undo_newer_change(client, olga):
     made = create_webhook(olga)
     address = reverse(CHANGE, args=[made.hook.pk])
     opened = client.get(address).context["adminform"].form["seen_version"].value()
@@ -114,7 +114,7 @@ def test_a_form_that_was_opened_before_a_change_does_not_undo_it(client, olga):
     assert client.post(address, form(name="Other", seen_version=seen())).status_code == 302
 
 
-def test_a_change_between_the_forms_look_and_the_save_is_said_too(client, olga, monkeypatch):
+def test_conflict_during_save_is_reported(client, olga, monkeypatch):
     made, save = create_webhook(olga), service.save_webhook
 
     def switch_off() -> None:
@@ -148,7 +148,7 @@ def test_a_change_between_the_forms_look_and_the_save_is_said_too(client, olga, 
         ({"signature": "plain", "signature_header": "X-S", "secret": "short"}, "at least 16 characters"),
     ],
 )
-def test_what_cannot_work_is_said_beside_its_field(client, given, said):
+def test_invalid_settings_are_reported_as_field_errors(client, given, said):
     answer = client.post(reverse(ADD), form(**given))
     assert answer.status_code == 200
     assert said in words(answer)
@@ -156,7 +156,7 @@ def test_what_cannot_work_is_said_beside_its_field(client, given, said):
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_fills_the_form_with_what_can_be_saved(client, name):
+def test_preset_fills_form_with_valid_settings(client, name):
     page = client.get(reverse(ADD), {"preset": name})
     filled = page.context["adminform"].form
     for field, value in PRESETS[name].fields.items():
@@ -172,7 +172,7 @@ def test_a_preset_fills_the_form_with_what_can_be_saved(client, name):
     assert "not instructions to follow" in told
 
 
-def test_trying_shows_what_would_be_told_and_does_nothing(client, olga):
+def test_dry_run_shows_prompt_without_starting_run(client, olga):
     made = create_webhook(olga, message_template="{{payload.a}} {{headers.x-kind}}")
     body = '{"a": "<script>alert(1)</script>"}'
     answer = client.post(reverse(TRY, args=[made.hook.pk]), {"body": body, "headers": "X-Kind: big"})
@@ -183,7 +183,7 @@ def test_trying_shows_what_would_be_told_and_does_nothing(client, olga):
     assert "is empty for this body" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{}", "headers": ""}))
 
 
-def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):
+def test_manual_delivery_starts_run_and_is_recorded(client, olga):
     made = create_webhook(olga)
     sent = {"body": '{"a": 1}', "headers": "", "deliver": "yes"}
     assert client.post(reverse(TRY, args=[made.hook.pk]), sent).status_code == 302
@@ -197,7 +197,7 @@ def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):
     assert Run.objects.count() == 1
 
 
-def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(client, olga, user):
+def test_manual_delivery_for_another_users_webhook_is_refused(client, olga, user):
     olga.groups.add(Group.objects.get(name="User"))  # may chat herself, so that a webhook may be hers
     sent = {"body": '{"a": 1}', "headers": "", "deliver": "yes"}
     theirs, mine = create_webhook(olga, owner=user), create_webhook(olga, "mine", owner=olga)
@@ -210,7 +210,7 @@ def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(cl
     assert Run.objects.get().owner == olga
 
 
-def test_several_are_switched_off_after_a_second_click(client, olga):
+def test_bulk_disable_requires_confirmation(client, olga):
     made = create_webhook(olga)
     wish = {"action": "switch_off", "_selected_action": made.hook.pk}
     assert "Will reject all deliveries" in words(client.post(reverse("admin:connectors_hook_changelist"), wish))
@@ -219,7 +219,7 @@ def test_several_are_switched_off_after_a_second_click(client, olga):
     assert not Hook.objects.get().enabled
 
 
-def test_who_only_looks_can_neither_change_nor_try(make_user, olga):
+def test_view_only_user_cannot_change_or_try_webhook(make_user, olga):
     made = create_webhook(olga)
     auditor = make_user("Auditor")
     auditor.is_staff = True

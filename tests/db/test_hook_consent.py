@@ -52,7 +52,7 @@ def answers(made):
     return Run.objects.filter(owner=made.hook.owner).exists()
 
 
-def test_before_the_person_agrees_nobody_is_answered(waiting, user):
+def test_webhook_is_inactive_until_owner_consents(waiting, user):
     assert not answers(waiting)
     with pytest.raises(Unavailable, match="account page"):  # as the admin's page to try it does
         inbound.accept_delivery(
@@ -65,13 +65,13 @@ def test_before_the_person_agrees_nobody_is_answered(waiting, user):
     assert (entry.actor_name, entry.details["change"]) == (user.username, "agreed")
 
 
-def test_without_the_look_at_the_yes_it_would_act_for_anybody(waiting, monkeypatch):
+def test_removing_consent_check_lets_webhook_act(waiting, monkeypatch):
     """Deliberate fault: the account that an operator names is enough."""
     monkeypatch.setattr(Hook, "is_agreed", True)
     assert answers(waiting)
 
 
-def test_what_acts_for_its_maker_or_for_a_program_needs_no_more(olga):
+def test_own_and_service_account_webhooks_need_no_consent(olga):
     assert answers(create_webhook(olga, "mine", owner=olga, agreed=False))
     assert answers(create_webhook(olga, "robot", agreed=False))
 
@@ -89,7 +89,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_by_somebody_else_waits_for_a_new_yes(olga, user, change, monkeypatch):
+def test_change_by_another_user_requires_new_consent(olga, user, change, monkeypatch):
     monkeypatch.setattr(service, "choose_model", lambda word: word)
     made = create_webhook(olga, owner=user)
     hook = Hook.objects.get(pk=made.hook.pk)
@@ -101,13 +101,13 @@ def test_a_change_by_somebody_else_waits_for_a_new_yes(olga, user, change, monke
 
 
 @pytest.mark.parametrize("proof", [{"makes_token": True}, {"secret": SECRET}])
-def test_so_does_a_new_proof_for_senders(olga, user, proof):
+def test_new_token_or_secret_requires_new_consent(olga, user, proof):
     made = create_webhook(olga, owner=user)
     service.save_webhook(Hook.objects.get(pk=made.hook.pk), by=olga, **proof)
     assert not Hook.objects.get(pk=made.hook.pk).is_agreed
 
 
-def test_a_row_that_is_given_to_another_person_waits_for_theirs(olga, user):
+def test_transferred_webhook_requires_consent_of_new_owner(olga, user):
     made = create_webhook(olga, owner=olga)
     hook = Hook.objects.get(pk=made.hook.pk)
     hook.owner = user
@@ -115,7 +115,7 @@ def test_a_row_that_is_given_to_another_person_waits_for_theirs(olga, user):
     assert not Hook.objects.get(pk=hook.pk).is_agreed
 
 
-def test_switching_off_and_on_and_their_own_changes_keep_it(olga, user):
+def test_toggling_and_own_changes_keep_consent(olga, user):
     made = create_webhook(olga, owner=user)
     for enabled in (False, True):
         service.set_enabled(made.hook, by=olga, enabled=enabled)
@@ -129,7 +129,7 @@ def test_switching_off_and_on_and_their_own_changes_keep_it(olga, user):
     assert Hook.objects.get(pk=own.hook.pk).is_agreed
 
 
-def test_a_stale_form_does_not_bring_a_yes_back_that_was_taken(olga, user):
+def test_stale_form_does_not_restore_withdrawn_consent(olga, user):
     made = create_webhook(olga, owner=user)
     stale = Hook.objects.get(pk=made.hook.pk)
     consent.withdraw_consent(made.hook.pk, by=user)
@@ -138,7 +138,7 @@ def test_a_stale_form_does_not_bring_a_yes_back_that_was_taken(olga, user):
     assert not Hook.objects.get(pk=made.hook.pk).is_agreed
 
 
-def test_a_yes_is_to_what_was_seen(waiting, olga, user):
+def test_consent_to_outdated_version_gets_conflict(waiting, olga, user):
     seen = waiting.hook.updated_at
     hook = Hook.objects.get(pk=waiting.hook.pk)
     hook.instructions = "Something else."
@@ -148,7 +148,7 @@ def test_a_yes_is_to_what_was_seen(waiting, olga, user):
     assert not Hook.objects.get(pk=hook.pk).is_agreed
 
 
-def test_nobody_agrees_for_somebody_else(waiting, olga, make_user):
+def test_only_owner_can_consent(waiting, olga, make_user):
     for somebody in (olga, make_user("User"), make_user("Operator", "Approver", "Auditor")):
         with pytest.raises(NotFound):
             consent.give_consent(waiting.hook.pk, by=somebody, seen=waiting.hook.updated_at)
@@ -157,7 +157,7 @@ def test_nobody_agrees_for_somebody_else(waiting, olga, make_user):
     assert not Hook.objects.get().is_agreed
 
 
-def test_the_account_page_shows_it_and_takes_the_answer(waiting, user, make_user):
+def test_account_page_shows_webhook_and_accepts_consent(waiting, user, make_user):
     page = page_of(user)
     assert "wants to act for you" in page
     assert "Sum it up." in page
@@ -175,7 +175,7 @@ def test_the_account_page_shows_it_and_takes_the_answer(waiting, user, make_user
     assert "/hooks/news" not in page_of(user)
 
 
-def test_all_that_is_agreed_to_is_shown(olga, user):
+def test_account_page_shows_all_consented_settings(olga, user):
     texts = {
         "instructions": "Sum it up. " * 1_500 + "And then the end.",
         "message_template": "{{payload.title}} and so on; " * 90 + "{{payload.last}}",
@@ -188,7 +188,7 @@ def test_all_that_is_agreed_to_is_shown(olga, user):
         assert words in page, words
 
 
-def test_a_yes_needs_a_password_that_was_typed_lately(waiting, user, settings):
+def test_consent_requires_recent_password(waiting, user, settings):
     browser = browser_of(user)
     settings.CONFIRM_MINUTES = 0
     assert browser.post(reverse("agree-to-hook", args=[waiting.hook.pk]), {"seen": waiting.hook.seen}).status_code == 403
@@ -196,7 +196,7 @@ def test_a_yes_needs_a_password_that_was_typed_lately(waiting, user, settings):
     assert browser.post(reverse("refuse-hook", args=[waiting.hook.pk])).status_code == 302  # a no is never held up
 
 
-def test_the_admin_and_the_doctor_say_what_waits(waiting, olga, user):
+def test_admin_and_doctor_report_pending_consent(waiting, olga, user):
     page = browser_of(olga).get(reverse("admin:connectors_hook_changelist")).content.decode()
     assert f"waiting for {user.username}" in page
     finding = database.check_webhooks(argparse)

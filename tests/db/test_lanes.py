@@ -41,7 +41,7 @@ def waiting(user, make_session):
     return accepted.pk
 
 
-def test_a_late_lane_is_told_once_again_after_ten_minutes_and_when_it_is_over(waiting, boot, told):
+def test_delayed_lane_warning_repeats_and_recovery_is_logged(waiting, boot, told):
     late = lanes.LaneDelayMonitor()
     (first,) = told(late)
     assert first.startswith("lane main: oldest of 1 queued runs has waited 3600")
@@ -56,6 +56,6 @@ def test_a_late_lane_is_told_once_again_after_ten_minutes_and_when_it_is_over(wa
     assert len(told(late)) == 1
 
 
-def test_each_worker_remembers_for_itself_what_it_has_told(waiting, boot, told):
+def test_each_worker_tracks_its_own_lane_warnings(waiting, boot, told):
     assert len(told(lanes.LaneDelayMonitor())) == 1
     assert len(told(lanes.LaneDelayMonitor())) == 1

@@ -58,7 +58,7 @@ def fork_of(user, session):
     return forks.fork_session(user, session)
 
 
-async def test_of_files_that_a_limited_token_attached_only_the_names_are_told(user, program, make_session, settings, tmp_path):
+async def test_only_names_of_limited_tokens_attachments_are_shown(user, program, make_session, settings, tmp_path):
     settings.HOME = tmp_path / "home"
     session = make_session(user)
     files = [register(program, store_file([content], name)) for content, name in ((WORDS.encode(), "a.txt"), (PNG, "b.png"))]
@@ -93,11 +93,11 @@ def results_left_unmarked(user, program, session, *, at_once, fork):
 
 @pytest.mark.parametrize("fork", [False, True], ids=["here", "in a fork"])
 @pytest.mark.parametrize("at_once", [False, True], ids=["answered", "stopped at once"])
-def test_results_that_a_limited_token_brings_are_not_told(user, program, make_session, at_once, fork):
+def test_tool_results_from_limited_token_are_omitted(user, program, make_session, at_once, fork):
     assert results_left_unmarked(user, program, make_session(user), at_once=at_once, fork=fork) == []
 
 
-def test_without_the_mark_of_the_first_entries_they_would_be(user, program, make_session, monkeypatch):
+def test_results_are_exposed_without_origin_on_first_entries(user, program, make_session, monkeypatch):
     """Deliberate fault: what a run begins with does not say whose it is."""
     monkeypatch.setattr(claim_sql, "reader_origin", lambda *_: {})
     assert results_left_unmarked(user, program, make_session(user), at_once=True, fork=False)
@@ -114,24 +114,24 @@ def answers_of_a_person_left_unmarked(user, session):
     return [entry for entry in told if WORDS in entry.text and not to_message(entry).full_text.startswith("Content from ")]
 
 
-def test_what_is_said_to_a_person_in_a_conversation_with_a_webhook_is_material_in_a_fork(user, make_session):
+def test_replies_in_webhook_session_are_untrusted_in_fork(user, make_session):
     assert answers_of_a_person_left_unmarked(user, make_session(user, "agent:main:hook:news:1")) == []
 
 
-def test_with_the_mark_of_the_options_alone_it_would_not_be(user, make_session, monkeypatch):
+def test_replies_are_unmarked_if_session_key_is_ignored(user, make_session, monkeypatch):
     """Deliberate fault: the key of the conversation does not count."""
     monkeypatch.setattr(queue, "reader_origin", lambda options, _: origin_of_run(options))
     assert answers_of_a_person_left_unmarked(user, make_session(user, "agent:main:hook:news:1"))
 
 
-def test_an_ordinary_run_is_marked_with_nothing(user, make_session):
+def test_ordinary_run_has_no_origin_mark(user, make_session):
     session = make_session(user)
     turn(user, session, "hello")
     assert list(TranscriptEntry.objects.filter(session=session).values_list("meta", flat=True)) == [{}, {}]
     assert [(entry.role, entry.text) for entry in left(user, session)] == [("user", "hello"), ("assistant", "ok")]
 
 
-def test_what_a_webhooks_run_sends_to_another_session_is_material_there(user, make_session):
+def test_message_from_webhook_run_is_untrusted_in_target_session(user, make_session):
     session = make_session(user)
     turn(user, session, nested_runs.MESSAGE_HEADING.format(agent="main", key="agent:main:hook:news:1", message=WORDS), hook="news")
     asked, answered = left(user, session)

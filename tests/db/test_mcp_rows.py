@@ -35,7 +35,7 @@ def server(name: str = "weather", *tools: str, **values) -> McpServer:
     return row
 
 
-def test_the_tools_of_a_server_are_known_under_its_name():
+def test_server_tools_are_prefixed_with_server_name():
     server("my-weather", "forecast", "Get-Map")
     known = source_tools.load_tools()
     assert known.tools["my_weather__forecast"].facts == ToolFacts("my_weather__forecast", ("plugins",), "my-weather")
@@ -43,7 +43,7 @@ def test_the_tools_of_a_server_are_known_under_its_name():
     assert source_tools.load_tools().plugins == {"my-weather"}
 
 
-def test_a_server_is_not_believed_to_be_harmless():
+def test_server_safety_annotations_are_not_trusted():
     row = server()
     row.tools[0]["annotations"] = {"readOnlyHint": True, "idempotentHint": True}
     row.save()
@@ -51,7 +51,7 @@ def test_a_server_is_not_believed_to_be_harmless():
     assert (factory.read_only, factory.idempotent) == (False, False)
 
 
-def test_its_arguments_are_checked_by_its_schema_and_its_time_is_limited():
+def test_server_tool_uses_its_schema_and_timeout():
     server(timeout_seconds=7)
     factory = source_tools.load_tools().tools["weather__forecast"].factory
     assert factory.timeout_s == 7
@@ -59,17 +59,17 @@ def test_its_arguments_are_checked_by_its_schema_and_its_time_is_limited():
         factory.check({})
 
 
-def test_patterns_choose_among_its_tools():
+def test_include_and_exclude_patterns_filter_server_tools():
     server("weather", "get_a", "get_b", "set_a", include=["get_*"], exclude=["*_b"])
     assert {name for name in source_tools.load_tools().tools if "__" in name} == {"weather__get_a"}
 
 
-def test_two_servers_with_the_same_tools_do_not_meet():
+def test_same_tool_on_two_servers_does_not_collide():
     server("north"), server("south")
     assert {"north__forecast", "south__forecast"} <= set(source_tools.load_tools().tools)
 
 
-def test_a_server_that_is_off_offers_nothing_and_policies_may_still_name_it():
+def test_disabled_server_offers_no_tools_but_stays_known():
     row = server()
     source_changes.switch_servers([row], on=False)
     known = source_tools.load_tools()
@@ -80,7 +80,7 @@ def test_a_server_that_is_off_offers_nothing_and_policies_may_still_name_it():
     assert source_tools.load_tools().plugins == frozenset()
 
 
-def test_what_is_known_follows_every_change():
+def test_tool_cache_is_refreshed_after_server_change():
     row = server()
     before = source_tools.load_tools().tools
     assert source_tools.load_tools().tools is before
@@ -91,7 +91,7 @@ def test_what_is_known_follows_every_change():
 
 
 @pytest.mark.parametrize(("tools", "notes", "writes"), [(["a"], [], 0), (["a", "b"], [], 1), (["a"], ["twin: left out"], 1)])
-def test_the_list_of_tools_is_written_where_it_differs_and_not_with_every_look(tools, notes, writes):
+def test_tool_list_is_only_written_if_changed(tools, notes, writes):
     row = server("weather", "a")
     with CaptureQueriesContext(connection) as looked:
         servers.record_status("weather", row.revision, "ready", listing=ToolListing(seen(*tools), notes))
@@ -100,7 +100,7 @@ def test_the_list_of_tools_is_written_where_it_differs_and_not_with_every_look(t
     assert (after.tools, after.notes, after.checked_at > row.checked_at) == (seen(*tools), notes, True)
 
 
-def test_a_worker_reads_no_lists_of_tools_to_see_what_is_wanted():
+def test_listing_enabled_servers_does_not_load_tool_lists():
     server("weather", "forecast", args=["--fast"], env={"REGION": "eu"})
     server("off", enabled=False)
     with CaptureQueriesContext(connection) as asked:
@@ -110,7 +110,7 @@ def test_a_worker_reads_no_lists_of_tools_to_see_what_is_wanted():
     assert '"tools"' not in query["sql"]
 
 
-def test_a_policy_can_name_a_server_and_its_tools():
+def test_policy_can_name_server_and_its_tools():
     server()
     try:
         saved = policies.save_policy(
@@ -144,7 +144,7 @@ def test_a_policy_can_name_a_server_and_its_tools():
         ({"env": {"CLAWSITE_HOME": "/tmp"}}, "CLAWSITE_HOME is reserved for Clawsite"),
     ],
 )
-def test_what_could_not_work_or_would_give_secrets_away_is_refused(values, words):
+def test_invalid_or_secret_leaking_server_is_rejected(values, words):
     with pytest.raises(InvalidRequest, match=words.replace("$", r"\$")):
         source_changes.save_server(McpServer(**({"name": "weather", "command": "true"} | values)))
     assert not McpServer.objects.exists()
@@ -163,20 +163,20 @@ def test_references_and_plain_values_are_saved(values):
     source_changes.save_server(McpServer(**({"name": "weather", "command": "true"} | values)))
 
 
-def test_names_that_differ_in_a_dash_only_are_refused():
+def test_server_names_differing_only_in_dash_are_rejected():
     server("my-weather")
     with pytest.raises(InvalidRequest, match="would have the same names as those of “my-weather”"):
         source_changes.save_server(McpServer(name="my_weather", command="true"))
 
 
-def test_another_program_is_not_taken_for_the_one_seen_before():
+def test_changing_command_clears_stored_tools():
     row = server()
     row.command = "false"
     source_changes.save_server(row)
     assert McpServer.objects.get().tools == []
 
 
-def test_what_a_worker_saw_of_an_older_revision_or_a_server_that_is_off_is_not_stored():
+def test_status_of_old_revision_or_disabled_server_is_ignored():
     row = server()
     assert servers.record_status("weather", row.revision - 1, "failing", error="old") is False
     source_changes.switch_servers([row], on=False)
@@ -184,7 +184,7 @@ def test_what_a_worker_saw_of_an_older_revision_or_a_server_that_is_off_is_not_s
     assert McpServer.objects.get().status == "off"
 
 
-def test_letters_no_database_stores_are_left_out():
+def test_unstorable_characters_are_removed_from_error():
     row = server()
     servers.record_status("weather", row.revision, "failing", error="a\0b\ud800")
     assert McpServer.objects.get().error in ("ab?", "ab")
@@ -229,7 +229,7 @@ FORM = {
 }
 
 
-def test_an_operator_adds_a_server(client_of):
+def test_operator_can_add_server(client_of):
     said = client_of("Operator").post(f"{ADDRESS}add/", FORM, secure=True, follow=True).content.decode()
     row = McpServer.objects.get()
     assert row.args == ["mcp-server-time", "--local-timezone", "UTC"]
@@ -256,7 +256,7 @@ def test_form_shows_errors(client_of, change, words):
     assert not McpServer.objects.exists()
 
 
-def test_changing_keeps_the_name_and_what_workers_saw(client_of):
+def test_editing_server_keeps_name_and_tools(client_of):
     row = server()
     changed = FORM | {"name": "other", "command": "true", "args": "", "env": "REGION=us"}
     client_of("Operator").post(f"{ADDRESS}{row.pk}/change/", changed, secure=True)
@@ -282,7 +282,7 @@ def test_concurrent_edit_is_reported_and_input_is_kept(client_of):
     assert McpServer.objects.get().env == {"REGION": "us"}
 
 
-def test_a_page_shows_its_tools_what_was_left_out_and_no_markup(client_of):
+def test_server_page_shows_escaped_tools_and_notes(client_of):
     row = server("weather", "forecast")
     row.tools[0]["description"] = "<script>alert(1)</script>"
     row.notes, row.error = ["twin: <b>left out</b>"], "<i>broken</i>"
@@ -300,7 +300,7 @@ def act(client: Client, action: str, row: McpServer, *, sure: bool = True) -> st
     return client.post(ADDRESS, chosen, secure=True, follow=True).content.decode()
 
 
-def test_actions_ask_first_and_then_do_it(client_of):
+def test_admin_actions_require_confirmation(client_of):
     row, client = server(command="my-server", args=["--fast"]), client_of("Operator")
     assert "disconnect and reconnect" in act(client, "restart", row, sure=False)
     assert McpServer.objects.get().revision == row.revision
@@ -315,7 +315,7 @@ def test_actions_ask_first_and_then_do_it(client_of):
 
 
 @pytest.mark.parametrize("group", ["Auditor", "User", "Approver"])
-def test_nobody_but_operators_changes_anything(client_of, group):
+def test_only_operators_can_change_servers(client_of, group):
     row, client = server(), client_of(group)
     for action in ("disable", "restart"):
         act(client, action, row)
@@ -324,6 +324,6 @@ def test_nobody_but_operators_changes_anything(client_of, group):
     assert McpServer.objects.get().revision == row.revision
 
 
-async def test_workers_hear_of_a_change(bus_messages, eventually):
+async def test_workers_are_notified_of_server_change(bus_messages, eventually):
     server()
     await eventually(lambda: servers.CHANGED_MESSAGE in bus_messages)

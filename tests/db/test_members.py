@@ -37,7 +37,7 @@ def ends() -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("role", [None, "viewer"])
-def test_who_may_write_no_more_has_no_run_there_any_more(user, guest, room, role):
+def test_losing_write_access_aborts_members_runs(user, guest, room, role):
     for person, run_id in ((guest, "theirs-1"), (user, "mine"), (guest, "theirs-2")):
         accept(person, room, run_id)
     with transaction.atomic():
@@ -48,13 +48,13 @@ def test_who_may_write_no_more_has_no_run_there_any_more(user, guest, room, role
         assert queue.renew_leases([running]) == {running.pk: "share-ended"}
 
 
-def test_who_stays_a_writer_keeps_their_runs(user, guest, room):
+def test_member_with_write_access_keeps_runs(user, guest, room):
     accept(guest, room, "theirs")
     members.share(user, room, guest.username, "writer")
     assert ends() == {"theirs": ("accepted", "")}
 
 
-def test_a_run_that_begins_while_the_share_is_taken_back_is_stopped_too(user, guest, room, monkeypatch):
+def test_run_accepted_during_unshare_is_aborted(user, guest, room, monkeypatch):
     look = lifecycle.check_may_write
     taken = threading.Event()
 
@@ -79,7 +79,7 @@ def test_a_run_that_begins_while_the_share_is_taken_back_is_stopped_too(user, gu
     assert ends() == {"theirs": ("aborted", "share-ended")}
 
 
-def test_the_answers_of_a_session_go_to_nobody_with_whom_it_is_no_longer_shared(user, guest, room):
+def test_removed_member_cannot_read_run_state(user, guest, room):
     accept(guest, room, "theirs")
     assert selectors.read_run_state(guest, "theirs").run_id == find_own_run(guest, "theirs").run_id == "theirs"
     members.share(user, room, guest.username, None)

@@ -60,7 +60,7 @@ def paths(answer: dict) -> list[str]:
     return [each["path"] for each in answer["results"]]
 
 
-async def test_a_note_is_found_with_its_lines_score_and_source(search, tmp_path):
+async def test_search_result_has_range_score_and_source(search, tmp_path):
     write(tmp_path, "MEMORY.md", "# About\n\nThe lobster sleeps under the desk.\n")
     write(tmp_path, "memory/2026-02-01.md", "We met at noon.\n")
     (hit,) = (await search("lobster"))["results"]
@@ -89,7 +89,7 @@ async def test_a_note_is_found_with_its_lines_score_and_source(search, tmp_path)
         ("नमस्ते", "hi.md"),
     ],
 )
-async def test_notes_of_any_script_are_found_by_words_and_by_questions(search, tmp_path, query, found):
+async def test_search_finds_notes_in_any_script(search, tmp_path, query, found):
     texts = {
         "en": "The lobster sleeps under the desk",
         "fr": "un café crème",
@@ -107,12 +107,12 @@ async def test_notes_of_any_script_are_found_by_words_and_by_questions(search, t
 @pytest.mark.parametrize(
     "query", ['" OR "1', "lobster' | 'x", "NEAR(a b)", "words:lobster", "(", "\\", ":*", "a & !b", "--", "\ue000w"]
 )
-async def test_signs_in_a_query_have_no_meaning(search, tmp_path, query):
+async def test_special_characters_in_query_are_ignored(search, tmp_path, query):
     write(tmp_path, "MEMORY.md", "nothing of it")
     assert paths(await search(query)) in ([], ["MEMORY.md"])
 
 
-async def test_what_fits_better_comes_first_and_limits_count(search, tmp_path):
+async def test_better_matches_rank_first_and_limits_apply(search, tmp_path):
     for number in range(10):
         write(tmp_path, f"memory/{number}.md", "lobster budget" if number == 7 else "lobster")
     answer = await search("lobster budget", max_results=3)
@@ -121,13 +121,13 @@ async def test_what_fits_better_comes_first_and_limits_count(search, tmp_path):
     assert paths(await search("lobster budget", min_score=1)) == ["memory/7.md"]
 
 
-async def test_characters_that_stand_together_come_before_those_that_do_not(search, tmp_path):
+async def test_adjacent_characters_rank_above_separated_ones(search, tmp_path):
     write(tmp_path, "memory/apart.md", "京都東京")
     write(tmp_path, "memory/together.md", "東京都")
     assert paths(await search("東京都")) == ["memory/together.md", "memory/apart.md"]
 
 
-async def test_changed_notes_are_found_anew_and_deleted_ones_vanish(search, tmp_path):
+async def test_index_follows_changed_and_deleted_notes(search, tmp_path):
     write(tmp_path, "MEMORY.md", "lobster")
     write(tmp_path, "memory/a.md", "lobster too")
     assert len(paths(await search("lobster"))) == 2
@@ -139,7 +139,7 @@ async def test_changed_notes_are_found_anew_and_deleted_ones_vanish(search, tmp_
     assert sql.fetch_row(f"SELECT count(*) FROM {TABLE.name}") == (1,)
 
 
-async def test_a_change_within_one_tick_of_the_clock_is_seen(search, tmp_path):
+async def test_change_with_same_mtime_is_detected(search, tmp_path):
     (tmp_path / "MEMORY.md").write_text("lobster")
     seen = os.stat(tmp_path / "MEMORY.md")
     assert paths(await search("lobster")) == ["MEMORY.md"]
@@ -149,7 +149,7 @@ async def test_a_change_within_one_tick_of_the_clock_is_seen(search, tmp_path):
     assert paths(await search("octopus")) == ["MEMORY.md"]
 
 
-async def test_only_what_changed_is_read_again(search, tmp_path, monkeypatch):
+async def test_only_changed_notes_are_reindexed(search, tmp_path, monkeypatch):
     read, original = [], notes.read_note
     monkeypatch.setattr(notes, "read_note", lambda files, path: read.append(path) or original(files, path))
     write(tmp_path, "MEMORY.md", "lobster")
@@ -164,7 +164,7 @@ async def test_only_what_changed_is_read_again(search, tmp_path, monkeypatch):
     assert read == ["memory/a.md"]
 
 
-async def test_one_workspace_never_answers_for_another(search, tmp_path):
+async def test_search_is_limited_to_its_workspace(search, tmp_path):
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
     write(mine, "MEMORY.md", "my lobster")
     write(theirs, "MEMORY.md", "their lobster")
@@ -175,7 +175,7 @@ async def test_one_workspace_never_answers_for_another(search, tmp_path):
     assert MemoryFile.objects.count() == 2
 
 
-async def test_what_is_left_out_is_said(search, tmp_path, monkeypatch):
+async def test_search_reports_skipped_files(search, tmp_path, monkeypatch):
     write(tmp_path, "MEMORY.md", "lobster")
     write(tmp_path, "memory/latin.md", b"caf\xe9")
     for number in range(12):
@@ -190,13 +190,13 @@ async def test_what_is_left_out_is_said(search, tmp_path, monkeypatch):
     assert (await search("lobster"))["leftOut"] == ["memory/latin.md is not UTF-8 text"]
 
 
-async def test_a_directory_without_notes_says_how_to_make_some(search, tmp_path):
+async def test_search_without_notes_explains_how_to_add_them(search, tmp_path):
     answer = await search("lobster")
     assert (answer["results"], answer["searched"]) == ([], 0)
     assert "MEMORY.md" in answer["note"]
 
 
-async def test_many_searches_at_once_do_not_break_each_other(search, tmp_path):
+async def test_concurrent_searches_do_not_interfere(search, tmp_path):
     for number in range(8):
         write(tmp_path, f"memory/{number}.md", f"lobster {number}")
 
@@ -213,7 +213,7 @@ async def test_many_searches_at_once_do_not_break_each_other(search, tmp_path):
 
 
 @pytest.mark.usefixtures("database")
-def test_two_processes_that_store_the_same_note_leave_it_once(tmp_path):
+def test_concurrent_indexing_stores_note_once(tmp_path):
     for path in ("memory/a.md", "memory/b.md"):
         write(tmp_path, path, "lobster\n" * 500)
     files, begin = Workspace(tmp_path), threading.Barrier(2)
@@ -242,7 +242,7 @@ def test_two_processes_that_store_the_same_note_leave_it_once(tmp_path):
     assert sql.fetch_row(f"SELECT count(*) FROM {TABLE.name}") == (2 * pieces,)
 
 
-async def test_an_answer_that_is_too_large_is_cut_and_says_so(search, tmp_path):
+async def test_oversized_search_result_is_truncated_with_notice(search, tmp_path):
     for number in range(50):
         write(tmp_path, f"memory/{number}.md", "水" * 500 + f" {number}")
     answer = await search("水", max_results=50)
@@ -250,7 +250,7 @@ async def test_an_answer_that_is_too_large_is_cut_and_says_so(search, tmp_path):
     assert answer["cut"] == f"{50 - len(answer['results'])} more results did not fit: ask for fewer, or more precisely"
 
 
-async def test_a_common_word_does_not_hide_a_rare_one(search, tmp_path, monkeypatch):
+async def test_common_term_does_not_hide_rare_term(search, tmp_path, monkeypatch):
     monkeypatch.setattr(memory_index, "MAX_CANDIDATES", 5)
     write(tmp_path, "memory/00.md", "the lobster")
     for number in range(1, 30):
@@ -258,7 +258,7 @@ async def test_a_common_word_does_not_hide_a_rare_one(search, tmp_path, monkeypa
     assert paths(await search("the lobster", max_results=1)) == ["memory/00.md"]
 
 
-async def test_lines_of_a_note_are_shown_and_where_to_go_on(get, tmp_path):
+async def test_get_returns_requested_range_and_next_position(get, tmp_path):
     write(tmp_path, "memory/a.md", "".join(f"line {number}\n" for number in range(1, 11)))
     shown = (await get("memory/a.md", from_line=3, lines=2)).details
     assert shown == {
@@ -272,7 +272,7 @@ async def test_lines_of_a_note_are_shown_and_where_to_go_on(get, tmp_path):
     assert "cut" not in (await get("./memory/../memory/a.md")).details
 
 
-async def test_a_long_note_is_cut_and_says_so(get, tmp_path):
+async def test_long_note_is_truncated_with_notice(get, tmp_path):
     write(tmp_path, "MEMORY.md", ("水" * 9_000 + "\n") * 20)
     result = await get("MEMORY.md")
     assert result.details["cut"] == "lines longer than 8000 characters are cut; continue with from_line 2"
@@ -293,7 +293,7 @@ async def test_a_long_note_is_cut_and_says_so(get, tmp_path):
         ("/etc/passwd", "outside the workspace"),
     ],
 )
-async def test_only_notes_are_shown(get, tmp_path, path, words):
+async def test_get_rejects_files_that_are_not_notes(get, tmp_path, path, words):
     write(tmp_path, "notes.md", "x")
     write(tmp_path, "memory/a.txt", "x")
     write(tmp_path, "memory/latin.md", b"caf\xe9")
@@ -303,12 +303,12 @@ async def test_only_notes_are_shown(get, tmp_path, path, words):
     assert words in result.text
 
 
-async def test_a_line_behind_the_end_is_refused_in_words(get, tmp_path):
+async def test_get_past_end_of_note_is_rejected(get, tmp_path):
     write(tmp_path, "MEMORY.md", "one")
     assert (await get("MEMORY.md", from_line=2)).text == "`MEMORY.md` has 1 lines; line 2 does not exist"
 
 
-def test_without_a_workspace_there_is_no_memory():
+def test_memory_tools_are_unavailable_without_workspace():
     from agents.tools.memory import make_memory_get, make_memory_search
     from tools_app.core.definition import ToolEnv, ToolUnavailable
 
@@ -317,7 +317,7 @@ def test_without_a_workspace_there_is_no_memory():
             factory.create(ToolEnv(None, "main", 1, "s", "k"))
 
 
-async def test_a_guest_of_a_conversation_does_not_get_at_the_owners_notes(user, make_user, make_session, tmp_path):
+async def test_guest_cannot_access_session_owners_notes(user, make_user, make_session, tmp_path):
     write(tmp_path, "MEMORY.md", "salary: 100")
     theirs = make_tool_env(make_session(user), workspace=tmp_path, sender=make_user())
     toolset = build_toolset(theirs, PolicyQuery("main"), RULES, registry.load_installed())

@@ -42,26 +42,26 @@ def value(found, name, **labels):
 
 
 @pytest.mark.parametrize("group", ["Operator", "Auditor"])
-async def test_operators_and_auditors_read_them_with_a_token(scrape, make_user, group):
+async def test_operators_and_auditors_can_read_metrics(scrape, make_user, group):
     status, found = await scrape(create_token(make_user(group)))
     assert status == 200
     assert value(found, "clawsite_database_up") == 1
 
 
-async def test_nobody_else_does(scrape, user):
+async def test_other_clients_cannot_read_metrics(scrape, user):
     assert (await scrape())[0] == 401
     assert (await scrape("claw_not_a_token"))[0] == 401
     assert (await scrape(create_token(user)))[0] == 403
     assert (await scrape("test-gateway-token"))[0] == 403
 
 
-async def test_a_token_of_its_own_is_enough(scrape, settings):
+async def test_metrics_token_grants_access(scrape, settings):
     settings.METRICS_TOKEN = "for-prometheus"
     assert (await scrape("for-prometheus"))[0] == 200
     assert (await scrape("for-prometheuS"))[0] == 401
 
 
-async def test_programs_on_this_host_need_none_if_the_operator_says_so(scrape, settings):
+async def test_loopback_clients_need_no_token_if_enabled(scrape, settings):
     settings.METRICS_LOOPBACK = True
     assert (await scrape())[0] == 200
     assert (await scrape(**{"X-Forwarded-For": "203.0.113.9"}))[0] == 401
@@ -69,7 +69,7 @@ async def test_programs_on_this_host_need_none_if_the_operator_says_so(scrape, s
     assert (await scrape())[0] == 401
 
 
-async def test_they_say_what_the_rows_say(scrape, settings, user, make_session):
+async def test_metrics_match_database_rows(scrape, settings, user, make_session):
     settings.METRICS_TOKEN = "t"
     accept_run(user=user, session=make_session(user), run_id="one", prompt="x")
     create_approval(user, make_session(user))
@@ -84,7 +84,7 @@ async def test_they_say_what_the_rows_say(scrape, settings, user, make_session):
     assert value(found, "clawsite_commands_running") == 0
 
 
-async def test_requests_are_counted_by_route_and_never_by_address(scrape, settings, user, make_session):
+async def test_requests_are_counted_by_route_not_url(scrape, settings, user, make_session):
     settings.METRICS_TOKEN = "t"
     session = make_session(user)
     client, header = AsyncClient(), {"Authorization": f"Bearer {create_token(user)}"}
@@ -106,7 +106,7 @@ async def test_requests_are_counted_by_route_and_never_by_address(scrape, settin
     assert str(session.pk) not in told
 
 
-async def test_other_processes_of_this_host_are_included_and_those_that_are_gone_are_not(scrape, settings, tmp_path):
+async def test_metrics_include_only_live_processes_of_host(scrape, settings, tmp_path):
     settings.METRICS_TOKEN, settings.HOME = "t", tmp_path
     metrics.write_snapshot(tmp_path, "worker-1")
     folder = tmp_path / metrics.FOLDER
@@ -123,7 +123,7 @@ async def test_other_processes_of_this_host_are_included_and_those_that_are_gone
     assert "worker-2" not in (await AsyncClient().get("/metrics", headers={"Authorization": "Bearer t"})).content.decode()
 
 
-def test_figures_are_left_for_others_to_read_and_taken_away_at_the_end(tmp_path):
+def test_metrics_snapshot_is_written_and_removed(tmp_path):
     metrics.write_snapshot(tmp_path, "worker-1")
     path = tmp_path / metrics.FOLDER / "worker-1.prom"
     assert [family.name for family in text_string_to_metric_families(path.read_text())]

@@ -17,7 +17,7 @@ def tools_of(source: str) -> list[ToolFacts]:
     return [each.facts for each in source_tools.load_tools().tools.values() if each.facts.plugin == source]
 
 
-def test_what_is_still_offered_is_not_gone(weather, echo, django_assert_num_queries):
+def test_offered_tools_are_not_reported_unavailable(weather, echo, django_assert_num_queries):
     mine = [*tools_of("weather"), *tools_of("echo"), ToolFacts("read", ("fs",))]
     with django_assert_num_queries(1):
         now = offered.read_current_offer(mine)
@@ -40,26 +40,26 @@ def filtered(row: McpServer) -> None:
     ],
     ids=["off", "filtered", "deleted", "not told any more"],
 )
-def test_why_a_tool_of_a_server_is_gone(weather, change, why):
+def test_unavailable_server_tool_has_reason(weather, change, why):
     mine = tools_of("weather")
     change(weather)
     assert offered.read_current_offer(mine).unavailable == {"weather__forecast": why}
 
 
-def test_why_a_tool_of_a_plugin_is_gone(echo):
+def test_unavailable_plugin_tool_has_reason(echo):
     mine = tools_of("echo")
     source_changes.switch_plugins([echo], on=False)
     assert offered.read_current_offer(mine).unavailable == {"echo_word": "plugin `echo` was switched off"}
 
 
-def test_a_call_under_way_is_judged_by_the_plugins_of_now(weather):
+def test_running_call_is_checked_against_current_plugins(weather):
     mine = tools_of("weather")
     source_changes.switch_servers([weather], on=False)
     assert offered.read_current_offer(mine).plugins == source_tools.load_tools().plugin_names
     assert "weather" not in offered.read_current_offer(mine).plugins
 
 
-def test_what_a_call_is_judged_by_is_known_without_reading_a_list_of_tools(weather, django_assert_num_queries):
+def test_current_offer_is_read_without_loading_tool_lists(weather, django_assert_num_queries):
     """It is asked on the one thread that writes, also right after a change."""
     mine = tools_of("weather")
     changed = record_server_tools(weather, "forecast", "hail", "Rain.Now")

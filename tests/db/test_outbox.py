@@ -17,18 +17,18 @@ def reply(user, make_session):
     return make
 
 
-def test_a_reply_is_stored_once_however_often_it_is_enqueued(reply):
+def test_reply_enqueued_twice_is_stored_once(reply):
     reply()
     reply()
     assert [row.payload["text"] for row in Outbox.objects.order_by("part")] == ["one", "two"]
 
 
-def test_a_browser_chat_needs_no_delivery(reply):
+def test_webchat_reply_is_not_enqueued(reply):
     reply("webchat")
     assert not Outbox.objects.exists()
 
 
-def test_a_reply_is_delivered_by_one_deliverer(reply):
+def test_reply_is_leased_to_one_deliverer(reply):
     reply()
     first = outbox.lease_pending("telegram")
     assert outbox.lease_pending("telegram") == []
@@ -36,7 +36,7 @@ def test_a_reply_is_delivered_by_one_deliverer(reply):
     assert outbox.mark_delivered(first[0]) is False
 
 
-def test_a_deliverer_that_lost_its_lease_cannot_mark_it(reply):
+def test_deliverer_with_expired_lease_cannot_mark_reply(reply):
     reply()
     stale = outbox.lease_pending("telegram", lease_seconds=-1)
     again = outbox.lease_pending("telegram")
@@ -45,7 +45,7 @@ def test_a_deliverer_that_lost_its_lease_cannot_mark_it(reply):
     assert outbox.mark_delivered(again[0]) is True
 
 
-def test_after_five_failures_a_reply_is_given_up(reply):
+def test_reply_fails_after_maximum_attempts(reply):
     reply()
     for _ in range(outbox.MAX_ATTEMPTS):
         for row in outbox.lease_pending("telegram"):

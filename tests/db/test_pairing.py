@@ -54,7 +54,7 @@ COMES = [(welcome, "operator"), (node_is_here, "node"), (collect, "operator")]
 
 
 @pytest.mark.parametrize(("comes", "role"), COMES)
-def test_a_device_that_comes_while_it_is_revoked_stays_revoked(olga, monkeypatch, comes, role):
+def test_device_connecting_during_revocation_stays_revoked(olga, monkeypatch, comes, role):
     who = candidate(READ, role=role)
     device = approved(who, olga)
     revoked = threading.Event()
@@ -82,7 +82,7 @@ def test_a_device_that_comes_while_it_is_revoked_stays_revoked(olga, monkeypatch
 
 
 @pytest.mark.parametrize(("comes", "role"), COMES)
-def test_a_revoked_device_is_given_nothing(olga, comes, role):
+def test_revoked_device_gets_no_token(olga, comes, role):
     who = candidate(READ, ADMIN, role=role)
     pairing.remove(approved(who, olga), by=olga)
     before = Device.objects.values().get()
@@ -91,7 +91,7 @@ def test_a_revoked_device_is_given_nothing(olga, comes, role):
     assert not DeviceToken.objects.filter(revoked_at__isnull=True).exists()
 
 
-def test_who_is_no_node_any_more_is_given_nothing_as_one(olga):
+def test_removed_node_gets_no_node_token(olga):
     who = candidate(role="node")
     device = approved(who, olga)
     Device.objects.update(is_operator=True)
@@ -108,7 +108,7 @@ def living_token() -> DeviceToken:
     return DeviceToken.objects.get(revoked_at__isnull=True)
 
 
-def test_what_was_taken_from_a_device_does_not_come_back_with_a_smaller_wish(olga):
+def test_revoked_scopes_do_not_return_with_narrower_request(olga):
     device = approved(candidate(READ, ADMIN), olga)
     assert living_token().scopes == [ADMIN, READ]
     tokens.revoke_token(device, "operator", by=olga)
@@ -117,19 +117,19 @@ def test_what_was_taken_from_a_device_does_not_come_back_with_a_smaller_wish(olg
     assert living_token().scopes == device.scopes == [READ]
 
 
-def test_nor_with_a_credential_that_has_less(olga):
+def test_revoked_scopes_do_not_return_with_narrower_credential(olga):
     tokens.revoke_token(approved(candidate(READ, ADMIN), olga), "operator", by=olga)
     device, _secret = connecting.register_device(candidate(READ), olga, frozenset({READ}))
     assert living_token().scopes == device.scopes == [READ]
 
 
-def test_a_token_with_fewer_scopes_leaves_no_more_to_the_device(olga):
+def test_rotating_token_to_fewer_scopes_narrows_device(olga):
     tokens.rotate_token(approved(candidate(READ, WRITE, ADMIN), olga), "operator", frozenset({READ}), by=olga)
     device = approved(candidate(WRITE), olga)
     assert living_token().scopes == device.scopes == [READ, WRITE]
 
 
-def test_what_ended_with_an_access_token_does_not_come_back_unseen(olga):
+def test_scopes_from_revoked_access_token_do_not_return(olga):
     from clawsite.accounts.tokens import issue_token
 
     access = issue_token(olga, "laptop", scopes=[READ, ADMIN])[0]
@@ -139,13 +139,13 @@ def test_what_ended_with_an_access_token_does_not_come_back_unseen(olga):
     assert living_token().scopes == device.scopes == [READ]
 
 
-def test_a_device_keeps_what_its_token_has_when_it_is_given_more(olga):
+def test_device_keeps_scopes_when_granted_more(olga):
     approved(candidate(READ, WRITE), olga)
     device = approved(candidate(ADMIN), olga)
     assert living_token().scopes == device.scopes == [ADMIN, READ, WRITE]
 
 
-def test_a_device_that_another_person_let_in_is_not_shown(olga, make_user):
+def test_device_approved_by_another_user_is_not_found(olga, make_user):
     from django.contrib.auth.models import Permission
 
     pia = make_user(name="pia")
@@ -157,7 +157,7 @@ def test_a_device_that_another_person_let_in_is_not_shown(olga, make_user):
     assert pairing.approve(str(request.pk), by=olga, ceiling=scopes_of(olga)).device is not None, "the same again is fine"
 
 
-def test_strangers_at_the_door_leave_room_for_those_who_come_with_an_account(user, monkeypatch):
+def test_anonymous_pairing_requests_do_not_block_signed_in_users(user, monkeypatch):
     monkeypatch.setattr(connecting, "MAX_PENDING", 2)
     for number in range(2):
         connecting.create_pairing_request(

@@ -30,7 +30,7 @@ def env() -> ToolEnv:
     return ToolEnv(workspace=None, agent="main", owner_id=1, session_id="s", session_key="agent:main:main")
 
 
-def test_an_installed_plugin_is_listed_and_not_imported(add_plugin):
+def test_installed_disabled_plugin_is_listed_but_not_imported(add_plugin):
     plugin = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"), enabled=False)
     assert (plugin.package, plugin.version, plugin.enabled, plugin.error) == ("clawsite-echo", "1.2", False, "")
     assert plugin.seen_at
@@ -38,7 +38,7 @@ def test_an_installed_plugin_is_listed_and_not_imported(add_plugin):
     assert "echo_word" not in source_tools.load_tools().tools
 
 
-async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add_plugin):
+async def test_enabled_plugin_offers_tools_in_own_group(add_plugin):
     plugin = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     assert (plugin.tools, plugin.error) == (["echo_word"], "")
     known = source_tools.load_tools()
@@ -51,7 +51,7 @@ async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add_plug
     assert result.text == "echo_word says hello"
 
 
-def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(add_plugin):
+def test_disabled_plugin_offers_no_tools_but_stays_known(add_plugin):
     plugin = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     source_changes.switch_plugins([plugin], on=False)
     known = source_tools.load_tools()
@@ -76,7 +76,7 @@ def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(ad
         (ECHO_PLUGIN.format(tool="exec"), "exec is already a tool"),
     ],
 )
-def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add_plugin, code, error):
+def test_broken_plugin_shows_error_and_is_skipped(add_plugin, code, error):
     natives = set(source_tools.load_tools().tools)
     plugin = add_plugin("bad", code)
     assert error in plugin.error
@@ -85,12 +85,12 @@ def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add_p
 
 
 @pytest.mark.parametrize("name", ["read", "exec", "bash", "Big"])
-def test_a_plugin_cannot_take_the_name_of_a_tool(add_plugin, name):
+def test_plugin_cannot_use_name_of_tool(add_plugin, name):
     assert "invalid plugin name" in add_plugin(name, ECHO_PLUGIN.format(tool="harmless")).error
     assert "harmless" not in source_tools.load_tools().tools
 
 
-def test_of_two_plugins_with_the_same_tool_the_first_by_name_keeps_it(add_plugin):
+def test_first_plugin_by_name_keeps_conflicting_tool(add_plugin):
     first, second = (
         add_plugin("alpha", ECHO_PLUGIN.format(tool="echo_word")),
         add_plugin("beta", ECHO_PLUGIN.format(tool="echo_word")),
@@ -114,7 +114,7 @@ def slow(add_plugin, monkeypatch):
     threading.test_may_end.set()
 
 
-async def test_a_plugin_whose_import_goes_on_holds_nobody_up_and_is_there_when_it_ends(add_plugin, slow, eventually):
+async def test_slow_plugin_import_does_not_block_readers(add_plugin, slow, eventually):
     add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     await eventually(lambda: "echo_word" in source_tools.load_tools().tools)
     Plugin.objects.filter(name="slow").update(enabled=True)
@@ -131,7 +131,7 @@ async def test_a_plugin_whose_import_goes_on_holds_nobody_up_and_is_there_when_i
     assert Plugin.objects.get(name="slow").error == ""
 
 
-async def test_a_worker_imports_plugins_before_its_first_run(slow):
+async def test_worker_imports_plugins_before_first_run(slow):
     Plugin.objects.filter(name="slow").update(enabled=True)
     keeper = SourceRefresher()
     begun = asyncio.create_task(keeper.begin())
@@ -144,7 +144,7 @@ async def test_a_worker_imports_plugins_before_its_first_run(slow):
 
 
 @pytest.mark.usefixtures("fresh_policy")
-def test_nothing_is_published_while_a_plugin_is_still_being_imported(slow, monkeypatch):
+def test_changes_are_rejected_during_plugin_import(slow, monkeypatch):
     monkeypatch.setattr(plugins, "IMPORT_TIMEOUT_SECONDS", 0.05)
     Plugin.objects.filter(name="slow").update(enabled=True)
     changes = [
@@ -162,7 +162,7 @@ def test_nothing_is_published_while_a_plugin_is_still_being_imported(slow, monke
 
 
 @pytest.mark.usefixtures("fresh_policy")
-def test_a_publication_waits_for_plugins_outside_of_its_transaction(slow, monkeypatch):
+def test_publishing_waits_for_plugins_outside_transaction(slow, monkeypatch):
     Plugin.objects.filter(name="slow").update(enabled=True)
     imported, waited_in = plugins.import_plugins, []
 
@@ -176,7 +176,7 @@ def test_a_publication_waits_for_plugins_outside_of_its_transaction(slow, monkey
     assert waited_in[0] is False
 
 
-def test_a_factory_that_fails_declines(add_plugin):
+def test_failing_tool_factory_makes_tool_unavailable(add_plugin):
     code = (
         ECHO_PLUGIN.format(tool="echo_word") + "\nmake = None\nimport dataclasses\n\ndef broken(env):\n    raise ValueError('no')\n"
     )
@@ -191,7 +191,7 @@ def test_hooks_of_enabled_plugins_are_collected(add_plugin):
     assert (found.plugin, found.hook.__name__) == ("guard", "stop")
 
 
-def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add_plugin, monkeypatch):
+def test_unloadable_hooks_block_every_tool_call(add_plugin, monkeypatch):
     add_plugin("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
     plugins.record_plugins(plugins.list_installed(), source_tools.loaded_plugins())
     assert Plugin.objects.get(name="guard").has_hooks
@@ -204,7 +204,7 @@ def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add_plugin, monke
     assert Plugin.objects.get(name="guard").has_hooks
 
 
-def test_hooks_that_another_process_found_block_every_call_where_they_cannot_be_loaded(add_plugin, monkeypatch):
+def test_unloadable_hooks_recorded_by_another_process_block_calls(add_plugin, monkeypatch):
     monkeypatch.setattr(plugins, "_load_plugin", lambda name: LoadedPlugin(name, error="ImportError: gone"))
     Plugin.objects.create(name="guard", enabled=True)
     assert source_tools.plugin_hooks() == ()
@@ -213,7 +213,7 @@ def test_hooks_that_another_process_found_block_every_call_where_they_cannot_be_
     assert "can't be loaded" in found.hook(HookCall("read", {}, "main", "main")).block
 
 
-def test_tools_that_another_process_found_may_be_named_where_they_cannot_be_loaded(add_plugin, monkeypatch):
+def test_unloadable_tools_recorded_by_another_process_stay_known(add_plugin, monkeypatch):
     monkeypatch.setattr(plugins, "_load_plugin", lambda name: LoadedPlugin(name, error="ImportError: gone"))
     Plugin.objects.create(name="later", enabled=True)
     assert not source_tools.load_tools().knows("later_tool")
@@ -225,7 +225,7 @@ LOOKS = "\ndef look(call): return None\nbefore_tool_call = [look]\n"
 
 
 @pytest.mark.parametrize(("more", "then"), [("", None), (LOOKS, "was loaded after this run began")])
-async def test_no_call_is_made_while_nobody_knows_whether_a_plugin_has_hooks(add_plugin, slow, eventually, more, then):
+async def test_tool_calls_are_blocked_during_plugin_import(add_plugin, slow, eventually, more, then):
     with (add_plugin.folder / "slow_plugin.py").open("a") as code:
         code.write(more)
     Plugin.objects.filter(name="slow").update(enabled=True)
@@ -239,14 +239,14 @@ async def test_no_call_is_made_while_nobody_knows_whether_a_plugin_has_hooks(add
     assert len(source_tools.plugin_hooks()) == bool(more)
 
 
-def test_an_allow_list_of_a_plugin_that_is_off_is_warned_about_too(add_plugin):
+def test_allow_list_naming_disabled_plugin_causes_warning(add_plugin):
     Plugin.objects.create(name="later", enabled=False, tools=["later_tool"])
     rule = normalize_row(scope="agent", subject="main", allow=["later"])
     assert not list(find_errors(rule))
     assert "names only plugins" in next(find_warnings(rule, current_rules())).message
 
 
-def test_a_plugin_that_was_removed_says_so(add_plugin):
+def test_uninstalled_plugin_shows_error(add_plugin):
     add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     for each in add_plugin.folder.glob("*.dist-info/*"):
         each.unlink()
@@ -255,7 +255,7 @@ def test_a_plugin_that_was_removed_says_so(add_plugin):
     assert Plugin.objects.get().error == "it is not installed any more"
 
 
-def test_what_is_known_is_remembered_until_a_row_changes(add_plugin, django_assert_num_queries):
+def test_tools_are_cached_until_plugin_row_changes(add_plugin, django_assert_num_queries):
     plugin = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     source_tools.load_tools()
     with django_assert_num_queries(1):
@@ -265,7 +265,7 @@ def test_what_is_known_is_remembered_until_a_row_changes(add_plugin, django_asse
     assert first.tools is not source_tools.load_tools().tools
 
 
-async def test_a_worker_lists_what_is_installed(add_plugin):
+async def test_worker_records_installed_plugins(add_plugin):
     install_plugin(add_plugin.folder, "later", ECHO_PLUGIN.format(tool="later_word"))
     keeper = SourceRefresher()
     try:
@@ -275,7 +275,7 @@ async def test_a_worker_lists_what_is_installed(add_plugin):
     assert Plugin.objects.get().name == "later"
 
 
-def test_a_server_may_not_be_called_like_a_plugin(add_plugin):
+def test_server_cannot_use_name_of_plugin(add_plugin):
     from clawsite.infra.errors import InvalidRequest
 
     add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"), enabled=False)
@@ -283,7 +283,7 @@ def test_a_server_may_not_be_called_like_a_plugin(add_plugin):
         source_changes.save_server(McpServer(name="echo", command="true"))
 
 
-def test_a_run_goes_on_beside_a_broken_plugin(add_plugin):
+def test_broken_plugin_does_not_break_toolset(add_plugin):
     from tools_app.policy.query import PolicyQuery
 
     add_plugin("bad", "raise RuntimeError('broken')")
@@ -306,7 +306,7 @@ search_providers = {"acme": Acme, "unset": lambda: None}
 """
 
 
-async def test_a_plugin_brings_a_search_engine_while_it_is_on(add_plugin, settings):
+async def test_enabled_plugin_provides_search_engine(add_plugin, settings):
     plugin = add_plugin("finder", ENGINE)
     assert plugin.error == ""
     made, declined = source_tools.load_tools().create(["web_search"], env())
@@ -333,11 +333,11 @@ async def test_a_plugin_brings_a_search_engine_while_it_is_on(add_plugin, settin
         ("search_providers = {'acme': 'Acme'}", "its `search_providers` is not a dict of names to search engine factories"),
     ],
 )
-def test_a_search_engine_that_cannot_be_used_is_told_to_the_operator(add_plugin, code, error):
+def test_invalid_search_engine_is_reported_as_plugin_error(add_plugin, code, error):
     assert add_plugin("finder", code).error == error
 
 
-def test_a_search_engine_that_fails_at_its_making_costs_no_run(add_plugin):
+def test_failing_search_engine_only_disables_web_search(add_plugin):
     add_plugin("finder", "search_providers = {'acme': lambda: 1 / 0}")
     made, declined = source_tools.load_tools().create(["web_search", "session_status"], env())
     assert (list(made), list(declined)) == (["session_status"], ["web_search"])

@@ -34,7 +34,7 @@ def text_of(response) -> str:
     return compact_html(response.content.decode())
 
 
-def test_a_version_is_restored_unless_something_changed_meanwhile(operator):
+def test_restore_is_rejected_after_concurrent_change(operator):
     policies.save_policy(scope="agent", subject="main", profile="full")
     page = text_of(operator.get("/policies/history/1/", secure=True))
     assert re.search(r'class="removed">.*?<code>full</code>', page)
@@ -48,7 +48,7 @@ def test_a_version_is_restored_unless_something_changed_meanwhile(operator):
     assert operator.post("/policies/history/99/restore/", {"seen": 4}, secure=True).status_code == 404
 
 
-def test_a_version_is_restored_from_the_list_by_those_who_may(operator, make_user):
+def test_only_operators_can_restore_version_from_list(operator, make_user):
     policies.save_policy(scope="agent", subject="main", profile="full")
     page = text_of(operator.get("/policies/history/", secure=True))
     (form,) = re.findall(r'<form method="post" action="/policies/history/(\d+)/restore/">.*?name="seen" value="(\d+)"', page)
@@ -60,7 +60,7 @@ def test_a_version_is_restored_from_the_list_by_those_who_may(operator, make_use
     assert "/restore/" not in text_of(auditor.get("/policies/history/", secure=True))
 
 
-def test_the_history_has_pages_and_each_version_its_change(operator):
+def test_history_is_paginated_and_shows_changes(operator):
     for number in range(30):
         policies.save_policy(scope="agent", subject="main", deny=["exec"] if number % 2 else ["write"])
     first = text_of(operator.get("/policies/history/", secure=True))
@@ -70,7 +70,7 @@ def test_the_history_has_pages_and_each_version_its_change(operator):
     assert operator.get("/policies/history/?before=x", secure=True).status_code == 404
 
 
-def test_a_test_is_written_changed_and_deleted(operator):
+def test_policy_test_can_be_created_changed_and_deleted(operator):
     fields = {"name": "main never fetches", "expected": "never", "tool": "web_fetch", "agent": "main"}
     assert operator.post("/policies/tests/new/", fields, secure=True).status_code == 302
     test = PolicyTest.objects.get()
@@ -90,7 +90,7 @@ def test_a_test_is_written_changed_and_deleted(operator):
     assert changed == [(f"{word} test “main never fetches”", "olga") for word in ("deleted", "saved", "saved")]
 
 
-def test_a_test_changed_meanwhile_is_told_and_what_was_typed_is_kept(operator):
+def test_concurrent_test_edit_is_reported_and_input_is_kept(operator):
     test = save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     page = text_of(operator.get(f"/policies/tests/{test.pk}/", secure=True))
     seen = re.search(r'name="seen_version" value="(\d+)"', page)[1]
@@ -105,14 +105,14 @@ def test_a_test_changed_meanwhile_is_told_and_what_was_typed_is_kept(operator):
     assert PolicyTest.objects.get().tool == "group:web"
 
 
-def test_restoring_an_earlier_version_keeps_the_tests_of_now(operator):
+def test_restoring_version_keeps_current_tests(operator):
     save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     policies.save_policy(scope="agent", subject="scout", profile="full")
     assert operator.post("/policies/history/1/restore/", {"seen": 3}, secure=True).status_code == 302
     assert PolicyTest.objects.get().name == "main never fetches"
 
 
-def test_a_version_from_before_tests_were_kept_says_nothing_of_them(operator):
+def test_version_without_recorded_tests_shows_no_test_changes(operator):
     save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     PolicyVersion.objects.filter(number=1).update(tests=None)
     assert "main never gets web_fetch" not in text_of(operator.get("/policies/history/", secure=True))
@@ -127,7 +127,7 @@ def test_a_version_from_before_tests_were_kept_says_nothing_of_them(operator):
         ({"agent": "No Slug"}, "is not a valid agent ID"),
     ],
 )
-def test_a_test_that_means_nothing_or_does_not_hold_is_refused(operator, wrong, words):
+def test_invalid_or_failing_policy_test_is_rejected(operator, wrong, words):
     fields = {"name": "t", "expected": "never", "tool": "web_fetch", "agent": "main"} | wrong
     answer = operator.post("/policies/tests/new/", fields, secure=True)
     assert answer.status_code == 400
@@ -135,7 +135,7 @@ def test_a_test_that_means_nothing_or_does_not_hold_is_refused(operator, wrong, 
     assert not PolicyTest.objects.exists()
 
 
-def test_a_broken_test_is_told_in_the_list(operator):
+def test_failing_policy_test_is_shown_in_list(operator):
     PolicyTest.objects.create(name="main never reads", expected="never", tool="read", agent="main")
     page = text_of(operator.get("/policies/tests/", secure=True))
     assert "1 test is failing" in page

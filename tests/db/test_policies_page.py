@@ -16,7 +16,7 @@ from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from tests.harness.page_source import compact_html
 from tests.harness.policies import create_tool_call, restore_policy
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test
@@ -70,7 +70,7 @@ def cell(page: str, tool: str, layer: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_operators_and_auditors_look_others_may_not_and_nobody_unknown(make_user, page):
+def test_policy_pages_require_operator_or_auditor(make_user, page):
     assert signed_in(make_user("Operator")).get(page, secure=True).status_code == 200
     assert signed_in(make_user("Auditor")).get(page, secure=True).status_code == 200
     refused = signed_in(make_user("User", "Approver")).get(page, secure=True)
@@ -80,7 +80,7 @@ def test_operators_and_auditors_look_others_may_not_and_nobody_unknown(make_user
     assert (unknown.status_code, unknown["Location"]) == (302, f"/sign-in/?next={page}")
 
 
-def test_an_auditor_changes_nothing(make_user):
+def test_auditor_cannot_change_policies(make_user):
     auditor = signed_in(make_user("Auditor"))
     test = save_test(name="t", expected="never", agent="main", tool="web_fetch")
     posts = ("save/", "delete/", "history/1/restore/", "tests/new/", f"tests/{test.pk}/", f"tests/{test.pk}/delete/")
@@ -90,14 +90,14 @@ def test_an_auditor_changes_nothing(make_user):
     assert "save-rule" not in page
 
 
-def test_a_browser_that_was_signed_out_loads_the_page_again(database):
+def test_signed_out_htmx_request_reloads_page(database):
     assert Client().get("/policies/", headers=HTMX, secure=True)["HX-Refresh"] == "true"
 
 
 # The question and the answer
 
 
-def test_the_table_says_what_the_evaluator_says(operator):
+def test_table_matches_policy_evaluation(operator):
     page = ask(operator, agent="main")
     assert cell(page, "read", "profile") == "allow"
     assert cell(page, "web_fetch", "profile") == "deny deciding"
@@ -108,7 +108,7 @@ def test_the_table_says_what_the_evaluator_says(operator):
     assert f"{len(verdict.kept)} of {len(verdict.trace)} tools are allowed" in page
 
 
-def test_every_part_of_the_question_counts(operator):
+def test_every_query_field_affects_evaluation(operator):
     policies.save_policy(scope="agent", subject="main", provider="openai/gpt-5", deny=["read"])
     policies.save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["glob"])
     page = ask(
@@ -121,7 +121,7 @@ def test_every_part_of_the_question_counts(operator):
     assert cell(ask(operator, who="other"), "whatsapp_login", "owner") == "deny deciding"
 
 
-def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(operator):
+def test_agents_default_model_is_used_without_model(operator):
     Agent.objects.filter(slug="main").update(model="openai/gpt-5")
     policies.save_policy(scope="global", provider="openai", deny=["read"])
     page = ask(operator)
@@ -134,13 +134,13 @@ def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(operator):
     assert "the agent’s default model." not in other
 
 
-def test_a_cell_leads_to_its_rule_and_an_empty_layer_to_a_new_one(operator):
+def test_cells_link_to_existing_or_new_rule(operator):
     page = unescape(ask(operator, agent="main", model="openai/gpt-5"))
     assert 'href="/policies/?model=openai%2Fgpt-5&scope=agent&for_agent=main#draft"' in page
     assert 'href="/policies/?model=openai%2Fgpt-5&scope=global&for_model=openai%2Fgpt-5#draft"' in page
 
 
-def test_the_list_is_filtered_by_name_group_and_verdict(operator):
+def test_tool_list_filters_by_name_group_and_verdict(operator):
     def tools(**params) -> set[str]:
         return set(re.findall(r'<tr[^>]*data-tool="([^"]+)"', ask(operator, **params)))
 
@@ -159,7 +159,7 @@ def verdict_cell(page: str, tool: str) -> str:
     return " ".join(unescape(re.sub("<[^>]+>", " ", told[1])).split())
 
 
-def test_a_tool_that_is_allowed_and_not_offered_says_why(operator, settings):
+def test_allowed_but_unavailable_tool_shows_reason(operator, settings):
     policies.save_policy(scope="agent", subject="main", profile="full")
     asked = {"model": "deepseek/deepseek-chat", "who": "other"}
     page = ask(operator, **asked)
@@ -178,7 +178,7 @@ def test_a_tool_that_is_allowed_and_not_offered_says_why(operator, settings):
     assert verdict_cell(ask(operator), "memory_get") == "allowed"
 
 
-def test_a_draft_that_opens_a_tool_says_that_it_is_not_offered_all_the_same(operator):
+def test_draft_allowing_unavailable_tool_shows_reason(operator):
     page = ask(operator, scope="agent", for_agent="main", seen="1", profile="coding", also_allow="web_search")
     assert verdict_cell(page, "web_search").startswith("was denied → would be allowed but unavailable No search engine")
     refused = ask(operator, agent="scout")
@@ -186,13 +186,13 @@ def test_a_draft_that_opens_a_tool_says_that_it_is_not_offered_all_the_same(oper
 
 
 @pytest.mark.parametrize("name", ["agent", "model", "channel", "group", "sender", "tool", "of", "for_agent", "for_sender", "deny"])
-def test_what_an_address_brings_is_never_markup(operator, name):
+def test_query_parameters_are_escaped(operator, name):
     policies.save_policy(scope="group", channel="telegram", group=NASTY, sender=NASTY, deny=["exec"])
     page = ask(operator, scope="group", for_channel="telegram", for_group="x", seen="1", **{name: NASTY + "\0" * 3 + "x" * 5000})
     assert "<img src=x" not in page
 
 
-def test_a_look_costs_few_queries_however_many_rules_there_are(operator):
+def test_query_count_does_not_grow_with_rules(operator):
     def queries(**params) -> int:
         with CaptureQueriesContext(connection) as counted:
             ask(operator, **params)
@@ -211,7 +211,7 @@ def test_a_look_costs_few_queries_however_many_rules_there_are(operator):
 # The draft
 
 
-def test_a_place_alone_brings_the_rule_in_force(operator):
+def test_scope_without_draft_loads_current_rule(operator):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
     page = ask(operator, agent="main", scope="agent")
     assert 'name="for_agent" value="main"' in page
@@ -219,7 +219,7 @@ def test_a_place_alone_brings_the_rule_in_force(operator):
     assert "This is the current rule" in page
 
 
-def test_a_draft_flips_verdicts_and_stores_nothing(operator):
+def test_draft_changes_verdicts_without_saving(operator):
     before = policies.current_rules()
     page = ask(
         operator, scope="agent", for_agent="main", seen=before.version, profile="coding", also_allow="web_fetch", deny="read"
@@ -231,7 +231,7 @@ def test_a_draft_flips_verdicts_and_stores_nothing(operator):
     assert policies.current_rules() == before
 
 
-def test_mistakes_and_doubts_stand_beside_their_field(operator):
+def test_errors_and_warnings_are_shown_at_field(operator):
     part = ask(operator, htmx=True, scope="agent", for_agent="main", seen=1, deny="wriet", profile="coding")
     assert re.search(r'innerHTML:#said-deny"><p class="error">Entry “wriet” is not a tool', part)
     assert "The draft has an error" in part
@@ -239,14 +239,14 @@ def test_mistakes_and_doubts_stand_beside_their_field(operator):
     assert re.search(r'innerHTML:#said-allow"><p class="warning">“exec” has no effect', part)
 
 
-def test_a_saved_draft_is_a_version_with_its_author(operator):
+def test_saved_draft_creates_version_with_author(operator):
     answer = operator.post("/policies/save/", {"scope": "agent", "for_agent": "main", "seen": 1, "deny": "write"}, secure=True)
     assert (answer.status_code, answer["Location"]) == (302, "/policies/")
     assert policies.current_rules().row("agent", "main").deny == ("write",)
     assert "olga" in text_of(operator.get("/policies/history/", secure=True))
 
 
-def test_without_scripts_what_was_shown_is_saved(operator):
+def test_displayed_draft_is_saved_without_javascript(operator):
     page = ask(operator, agent="scout", scope="agent", seen=1, deny="write, edit")
     drafted = unescape(re.search(r'name="draft" value="([^"]+)"', page)[1])
     assert dict(parse_qsl(drafted))["deny"] == "write\nedit"
@@ -255,7 +255,7 @@ def test_without_scripts_what_was_shown_is_saved(operator):
     assert policies.current_rules().row("agent", "scout").deny == ("write", "edit")
 
 
-def test_a_change_made_meanwhile_is_shown_and_not_overwritten(operator):
+def test_concurrent_change_is_shown_and_not_overwritten(operator):
     draft = {"scope": "agent", "for_agent": "main", "seen": 1, "deny": "write"}
     policies.save_policy(scope="agent", subject="main", profile="minimal", deny=["grep"])
     answer = operator.post("/policies/save/", draft, secure=True)
@@ -270,12 +270,12 @@ def test_a_change_made_meanwhile_is_shown_and_not_overwritten(operator):
 
 
 @pytest.mark.parametrize(("agent", "told"), [("main", False), ("mian", True)])
-def test_an_agent_that_is_not_there_is_told(operator, agent, told):
+def test_missing_agent_is_reported(operator, agent, told):
     page = operator.get("/policies/", {"agent": agent}, secure=True)
     assert ("Agent “mian” does not exist" in unescape(page.content.decode())) is told
 
 
-def test_a_rule_that_breaks_a_test_is_named_before_and_refused_after(operator):
+def test_draft_that_breaks_policy_test_is_rejected(operator):
     save_test(name="scout never writes", expected="never", agent="scout", tool="write")
     draft = {"scope": "agent", "for_agent": "scout", "seen": 2, "profile": "full"}
     assert "Policy test “scout never writes” would fail" in unescape(ask(operator, **draft))
@@ -283,7 +283,7 @@ def test_a_rule_that_breaks_a_test_is_named_before_and_refused_after(operator):
     assert policies.current_rules().version == 2
 
 
-def test_a_rule_is_deleted_by_its_place_and_version(operator):
+def test_rule_is_deleted_by_scope_and_version(operator):
     drafted = urlencode({"scope": "agent", "for_agent": "main", "seen": 1, "loaded": "agent:main"})
     assert operator.post("/policies/delete/", {"draft": drafted}, secure=True).status_code == 302
     assert policies.current_rules().row("agent", "main").is_empty
@@ -293,7 +293,7 @@ def test_a_rule_is_deleted_by_its_place_and_version(operator):
 # Replay, one call
 
 
-def test_a_draft_is_replayed_over_recorded_calls(operator, user, make_session):
+def test_draft_is_replayed_against_recorded_calls(operator, user, make_session):
     create_tool_call(user, make_session(user), name="write", status="finished")
     call = create_tool_call(user, make_session(user), name="web_fetch")
     page = ask(operator, scope="agent", for_agent="main", seen=1, profile="coding", deny="write", also_allow="web_fetch", replay=7)
@@ -301,7 +301,7 @@ def test_a_draft_is_replayed_over_recorded_calls(operator, user, make_session):
     assert f'href="/policies/calls/{call.pk}/"' in page
 
 
-def test_a_call_is_explained_without_what_was_said(operator, user, make_session):
+def test_operator_sees_call_explanation_without_arguments(operator, user, make_session):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
     call = create_tool_call(user, make_session(user))
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
@@ -314,14 +314,14 @@ def test_a_call_is_explained_without_what_was_said(operator, user, make_session)
     assert "the secret prompt" not in page
 
 
-def test_an_auditor_and_the_people_of_the_conversation_see_the_arguments(make_user, make_session):
+def test_auditor_and_session_owner_see_call_arguments(make_user, make_session):
     olga = make_user("Operator", "User")
     call = create_tool_call(olga, make_session(olga), name="web_fetch")
     for reader in (olga, make_user("Auditor")):
         assert "the-secret-path" in text_of(signed_in(reader).get(f"/policies/calls/{call.pk}/", secure=True))
 
 
-def test_a_call_is_not_found_by_those_who_may_not_look(make_user, user, make_session):
+def test_call_is_not_found_without_permission(make_user, user, make_session):
     call = create_tool_call(user, make_session(user), name="web_fetch")
     addresses = (f"/policies/calls/{call.pk}/", f"/policies/calls/?run={call.run.run_id}&call=c1")
     for reader in (user, make_user("User", "Approver")):
@@ -338,7 +338,7 @@ def test_a_call_is_not_found_by_those_who_may_not_look(make_user, user, make_ses
         {},
     ],
 )
-def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, user, make_session, names):
+def test_links_from_recorded_call_keep_all_sender_names(operator, user, make_session, names):
     policies.save_policy(scope="group", channel="telegram", group="-100", sender=names.get("name", "anna"), deny=["read"])
     call = create_tool_call(user, make_session(user), name="read", channel="telegram", group="-100", sender=Sender(**names))
     page = unescape(text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True)))
@@ -352,14 +352,14 @@ def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, 
         assert cell(told, "read", "group").split()[0] == ("deny" if names else "none")
 
 
-def test_a_call_is_found_by_the_names_it_has_on_the_wire(operator, user, make_session):
+def test_call_is_found_by_run_and_call_id(operator, user, make_session):
     call = create_tool_call(user, make_session(user), name="web_fetch")
     found = operator.get(f"/policies/calls/?run={call.run.run_id}&call=c1", secure=True)
     assert found["Location"] == f"/policies/calls/{call.pk}/"
     assert operator.get("/policies/calls/?run=other&call=c1", secure=True).status_code == 404
 
 
-def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such(operator, user, make_session):
+def test_unavailable_call_without_query_is_shown_as_such(operator, user, make_session):
     call = create_tool_call(user, make_session(user), name="web_fetch")
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, query={}, verdict={})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
@@ -367,7 +367,7 @@ def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such
     assert "Not recorded." in page
 
 
-def test_a_call_of_a_tool_that_lacked_something_says_what_and_whether_it_still_does(operator, user, make_session, settings):
+def test_call_of_unavailable_tool_shows_past_and_current_reason(operator, user, make_session, settings):
     policies.save_policy(scope="agent", subject="main", profile="full")
     call = create_tool_call(user, make_session(user), name="web_search")
     reason = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"

@@ -58,7 +58,7 @@ def test_diff_shows_removed_and_added_lines():
     assert stored_rows() == set(DEFAULT_RULES)
 
 
-def test_ids_and_names_stay_as_they_are_written():
+def test_ids_and_names_are_read_as_strings():
     """YAML would read each of these as a number, a boolean or a date."""
     text = """
 policies:
@@ -110,7 +110,7 @@ def test_invalid_policy_file_is_explained(text, words):
     assert str(refusal.value).startswith(words)
 
 
-def test_the_lengths_are_those_of_the_columns():
+def test_maximum_lengths_match_model_fields():
     assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.TEXT_FIELDS} == files.MAX_LENGTHS
 
 
@@ -124,7 +124,7 @@ def test_the_lengths_are_those_of_the_columns():
     ],
     ids=["a fault in a row", "a row twice", "a test that its rows break", "a test of no tool"],
 )
-def test_an_import_that_fails_changes_neither_rows_nor_tests_nor_versions(text):
+def test_failed_import_changes_nothing(text):
     PolicyTest.objects.create(name="kept", expected="allowed", agent="main", tool="read")
     with pytest.raises(InvalidRequest):
         import_file(parse_file(text))

@@ -9,7 +9,7 @@ from clawsite.infra import clock
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from sessions_app.runs import lifecycle
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store import replay as policy_replay
@@ -51,7 +51,7 @@ def called(user, make_session):
     return make
 
 
-def test_the_same_rules_change_nothing(called):
+def test_replay_with_same_rules_changes_nothing(called):
     for name in ("read", "write", "exec", "browser"):
         called(name)
     found = replay_calls(THEN)
@@ -59,7 +59,7 @@ def test_the_same_rules_change_nothing(called):
     assert found.samples_blocked == found.samples_released == []
 
 
-def test_other_rules_block_and_release_calls(called):
+def test_replay_with_other_rules_blocks_and_releases_calls(called):
     for name in ("exec", "exec", "read", "write", "browser"):
         called(name)
     found = replay_calls(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
@@ -75,7 +75,7 @@ def test_sample_names_denying_step(called):
     assert (other.call_pk, other.step.layer, other.step.rule) == (released.pk, "agent", "deny entry `write`")
 
 
-def test_the_samples_are_the_newest_of_each_kind(called, monkeypatch):
+def test_samples_are_newest_calls_of_each_kind(called, monkeypatch):
     monkeypatch.setattr(policy_replay, "MAX_SAMPLES", 2)
     made = [called("exec").pk for _ in range(4)]
     found = replay_calls(PolicyRules(2, (RuleRow("global", deny=("*",)),)))
@@ -83,7 +83,7 @@ def test_the_samples_are_the_newest_of_each_kind(called, monkeypatch):
     assert [sample.call_pk for sample in found.samples_blocked] == [made[3], made[2]]
 
 
-def test_calls_of_tools_that_were_not_offered_are_left_out(called):
+def test_calls_of_unavailable_tools_are_excluded(called):
     called("read", offered=False)
     called("read")
     assert replay_calls(PolicyRules(2, (RuleRow("global", profile="full"),))).total == 1

@@ -45,7 +45,7 @@ def numbers() -> list[int]:
     return list(PolicyVersion.objects.order_by("number").values_list("number", flat=True))
 
 
-def test_rows_of_every_kind_are_stored_and_read_again():
+def test_rows_of_every_scope_round_trip():
     for row in EVERY_KIND:
         save_policy(**row.to_json())
     assert stored_rows() == set(current_rules().rows) == set(EVERY_KIND)
@@ -70,7 +70,7 @@ def test_version_records_change_and_author(make_user):
     assert told[1:] == [(number, change, operator.pk) for number, change in enumerate(words, 2)]
 
 
-def test_a_version_outlives_the_account_that_made_it(make_user):
+def test_version_outlives_its_authors_account(make_user):
     operator = make_user("Operator")
     save_policy(scope="global", deny=["exec"], changed_by=operator)
     operator.delete()

@@ -19,7 +19,7 @@ def all_rows():
     return {model._meta.label: list(model.objects.order_by("pk").values()) for model in models}
 
 
-def test_rows_that_were_added_changed_or_deleted_are_as_in_a_new_database(make_user, make_session):
+def test_reset_restores_initial_rows(make_user, make_session):
     reset_database()
     first = all_rows()
     make_session(make_user("Operator"))
@@ -37,7 +37,7 @@ def test_rows_that_were_added_changed_or_deleted_are_as_in_a_new_database(make_u
     assert all_rows() == first
 
 
-def test_ids_are_not_used_twice(make_user, make_session):
+def test_reset_does_not_reuse_ids(make_user, make_session):
     earlier = make_user()
     make_session(earlier)
     reset_database()

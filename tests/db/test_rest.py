@@ -39,7 +39,7 @@ async def run(me, user, make_session):
 # Runs
 
 
-async def test_runs_are_listed_page_by_page_newest_first(me, user, make_session):
+async def test_runs_are_paginated_newest_first(me, user, make_session):
     session = make_session(user)
     for number in range(3):
         await me.post(f"/sessions/{session.pk}/messages", {"message": "x"}, Idempotency_Key=f"r{number}")
@@ -52,7 +52,7 @@ async def test_runs_are_listed_page_by_page_newest_first(me, user, make_session)
     assert (await me.get("/runs?status=asleep")).data["errors"][0]["field"] == "query/status"
 
 
-async def test_a_run_tells_how_it_went_and_everything_it_told(me, run):
+async def test_run_returns_its_status_and_events(me, run):
     told = (await me.get(f"/runs/{run.pk}")).data
     assert (told["run"]["status"], told["run"]["prompt"], told["attempts"]) == ("accepted", "hello", 1)
     events = (await me.get(f"/runs/{run.pk}/events")).data
@@ -61,7 +61,7 @@ async def test_a_run_tells_how_it_went_and_everything_it_told(me, run):
     assert (await me.get(f"/runs/{run.pk}/events?cursor={events['next']}")).data["items"] == []
 
 
-async def test_events_of_a_run_that_are_gone_are_not_passed_over(me, run):
+async def test_deleted_run_events_require_resync(me, run):
     await me.post(f"/runs/{run.pk}/abort")
     Event.objects.filter(run=run, seq=1).delete()
     gone = (await me.get(f"/runs/{run.pk}/events")).data
@@ -70,14 +70,14 @@ async def test_events_of_a_run_that_are_gone_are_not_passed_over(me, run):
     assert (await me.get(f"/runs/{run.pk}/events")).data["resync_required"] is True
 
 
-async def test_a_run_is_stopped_once(me, run):
+async def test_run_is_aborted_once(me, run):
     assert (await me.post(f"/runs/{run.pk}/abort")).data == {"id": run.pk, "runId": "first", "aborted": True}
     assert (await me.post(f"/runs/{run.pk}/abort")).data["aborted"] is False
     run.refresh_from_db()
     assert (run.status, run.reason) == ("aborted", "rpc")
 
 
-async def test_a_run_that_a_worker_has_is_asked_to_stop(me, run):
+async def test_abort_of_running_run_is_requested_from_worker(me, run):
     await db.write(queue.claim_runs, "hand", 1, alone=True)
     assert (await me.post(f"/runs/{run.pk}/abort")).data["aborted"] is True
     run.refresh_from_db()
@@ -85,7 +85,7 @@ async def test_a_run_that_a_worker_has_is_asked_to_stop(me, run):
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("GET", "/events"), ("POST", "/abort")])
-async def test_somebody_elses_run_is_not_there(run, make_user, method, path):
+async def test_run_of_another_user_is_not_found(run, make_user, method, path):
     stranger = token_client(make_user())
     assert (await stranger.ask(method, f"/runs/{run.pk}{path}")).status_code == 404
     assert (await stranger.ask(method, f"/runs/{run.run_id}{path}")).status_code == 404
@@ -96,24 +96,24 @@ async def test_somebody_elses_run_is_not_there(run, make_user, method, path):
     assert run.status == "accepted"
 
 
-async def test_an_operator_sees_a_run_without_the_words(run, make_user):
+async def test_operator_sees_run_without_prompt(run, make_user):
     told = (await token_client(make_user("Operator")).get(f"/runs/{run.pk}")).data
     assert (told["run"]["words"], told["run"]["prompt"]) == (False, "")
 
 
 @pytest.mark.parametrize("name", ["0", "-1", "x", str(2**63), "9" * 200, "1.5", "٣", "%ED%A0%80"])
-async def test_what_names_no_run_is_not_found(me, run, name):
+async def test_unknown_run_is_not_found(me, run, name):
     assert (await me.get(f"/runs/{name}")).status_code == 404
     assert (await me.get(f"/runs/{'x' * 201}")).status_code == 400
 
 
-async def test_a_run_is_also_named_by_its_key(me, run):
+async def test_run_is_found_by_its_key(me, run):
     assert (await me.get("/runs/first")).data["run"]["id"] == run.pk
     assert (await me.get("/runs/first/events")).data == (await me.get(f"/runs/{run.pk}/events")).data
     assert (await me.post("/runs/first/abort")).data == {"id": run.pk, "runId": "first", "aborted": True}
 
 
-async def test_ones_own_run_comes_first_among_those_of_the_same_key(me, run, make_user, make_session):
+async def test_own_run_is_preferred_for_shared_key(me, run, make_user, make_session):
     other = make_user()
     theirs = make_session(other)
     await token_client(other).post(f"/sessions/{theirs.pk}/messages", {"message": "theirs"}, Idempotency_Key="first")
@@ -123,13 +123,13 @@ async def test_ones_own_run_comes_first_among_those_of_the_same_key(me, run, mak
     assert (await token_client(other).get("/runs/first")).data["run"]["prompt"] == "theirs"
 
 
-async def test_digits_are_a_number_also_when_a_run_is_called_so(me, run, make_session):
+async def test_numeric_run_name_is_treated_as_id(me, run, make_session):
     session = make_session(run.owner)
     await me.post(f"/sessions/{session.pk}/messages", {"message": "another"}, Idempotency_Key=str(run.pk))
     assert (await me.get(f"/runs/{run.pk}")).data["run"]["prompt"] == "hello"
 
 
-async def test_stopping_needs_the_scope_write(user, run):
+async def test_abort_requires_write_scope(user, run):
     answer = await token_client(user, READ).post(f"/runs/{run.pk}/abort")
     assert (answer.status_code, answer.data["details"]["scope"]) == (403, WRITE)
 
@@ -142,7 +142,7 @@ def question(user, make_session):
     return create_approval(user, make_session(user))
 
 
-async def test_a_question_is_seen_by_its_owner_and_answered_by_an_approver(me, make_user, question):
+async def test_owner_sees_approval_request_and_approver_decides(me, make_user, question):
     mine = (await me.get("/approvals")).data["items"]
     assert [row["id"] for row in mine] == [str(question.pk)]
     approver = make_user("Approver", name="ada")
@@ -159,7 +159,7 @@ async def test_a_question_is_seen_by_its_owner_and_answered_by_an_approver(me, m
     assert [row["id"] for row in (await me.get("/approvals?status=denied")).data["items"]] == [str(question.pk)]
 
 
-async def test_questions_come_page_by_page_oldest_first(me, user, make_session):
+async def test_approval_requests_are_paginated_oldest_first(me, user, make_session):
     made = [str(create_approval(user, make_session(user)).pk) for _ in range(3)]
     first = (await me.get("/approvals?limit=2")).data
     rest = (await me.get(f"/approvals?limit=2&cursor={first['next']}")).data
@@ -167,14 +167,14 @@ async def test_questions_come_page_by_page_oldest_first(me, user, make_session):
     assert rest["next"] is None
 
 
-async def test_somebody_elses_question_is_not_there(make_user, question):
+async def test_approval_request_of_another_user_is_not_found(make_user, question):
     stranger = token_client(make_user())
     assert (await stranger.get("/approvals?status=all")).data["items"] == []
     assert (await stranger.get(f"/approvals/{question.pk}")).status_code == 404
     assert (await stranger.get("/approvals/no-uuid")).status_code == 400
 
 
-async def test_a_cookie_approves_only_with_the_csrf_token(make_user, question):
+async def test_decision_with_cookie_requires_csrf_token(make_user, question):
     browser = browser_client(make_user("Approver"))
     answer = {"decision": "deny"}
     assert (await browser.post(f"/approvals/{question.pk}/decision", answer)).status_code == 403
@@ -185,13 +185,13 @@ async def test_a_cookie_approves_only_with_the_csrf_token(make_user, question):
 @pytest.mark.parametrize(
     "body", [{}, {"decision": "perhaps"}, {"decision": "deny", "reason": "x" * 10_000}, {"decision": "deny", "by": 1}]
 )
-async def test_an_answer_of_another_shape_decides_nothing(make_user, question, body):
+async def test_invalid_decision_body_is_rejected(make_user, question, body):
     answer = await token_client(make_user("Approver")).post(f"/approvals/{question.pk}/decision", body)
     assert (answer.status_code, bool(answer.data["errors"])) == (400, True)
     assert Approval.objects.get().status == "pending"
 
 
-async def test_the_gateway_token_never_approves(question):
+async def test_gateway_token_cannot_approve(question):
     answer = await RestClient(GATEWAY).post(f"/approvals/{question.pk}/decision", {"decision": "allow-once"})
     assert (answer.status_code, answer.data["details"]["scope"]) == (403, APPROVALS)
 
@@ -199,7 +199,7 @@ async def test_the_gateway_token_never_approves(question):
 # Policies
 
 
-async def test_the_policy_and_its_versions_are_read_by_whoever_may_look(make_user, fresh_policy):
+async def test_operators_and_auditors_can_read_policy_versions(make_user, fresh_policy):
     policies.save_policy(scope="agent", subject="helper", profile="minimal", also_allow=["read"])
     for group in ("Operator", "Auditor"):
         rest = token_client(make_user(group))
@@ -215,13 +215,13 @@ async def test_the_policy_and_its_versions_are_read_by_whoever_may_look(make_use
 
 
 @pytest.mark.parametrize("path", ["/policies", "/policies/versions", "/policies/versions/1"])
-async def test_whoever_may_not_look_at_the_policy_is_told_so(me, path):
+async def test_reading_policy_without_permission_is_forbidden(me, path):
     answer = await me.get(path)
     assert (answer.status_code, answer.data["code"]) == (403, "FORBIDDEN")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_no_program_changes_the_policy(make_user, method):
+async def test_policy_cannot_be_changed_through_api(make_user, method):
     rest = token_client(make_user("Operator"))
     for path in ("/policies", "/policies/versions", "/policies/versions/1"):
         assert (await rest.ask(method, path, {})).status_code == 405
@@ -230,7 +230,7 @@ async def test_no_program_changes_the_policy(make_user, method):
 # Agents
 
 
-async def test_agents_are_listed_and_found(me):
+async def test_agents_can_be_listed_and_retrieved(me):
     from agents.models import Agent
 
     Agent.objects.create(slug="helper", name="Helper")
@@ -247,7 +247,7 @@ async def test_agents_are_listed_and_found(me):
 # Tokens
 
 
-async def test_a_token_is_made_shown_once_used_and_revoked(me, user):
+async def test_token_can_be_created_used_and_revoked(me, user):
     made = await me.post("/tokens", {"name": "robot", "scopes": [READ]})
     assert made.status_code == 201
     robot = RestClient(made.data["secret"])
@@ -263,7 +263,7 @@ async def test_a_token_is_made_shown_once_used_and_revoked(me, user):
     assert acts.count() == 2
 
 
-async def test_a_token_makes_none_that_reaches_further_than_itself(make_user):
+async def test_token_cannot_create_token_with_more_rights(make_user):
     user = make_user("User", "Approver")
     token, secret = issue_token(user, "small", [READ, WRITE], clock.now() + dt.timedelta(days=1))
     made = (
@@ -279,13 +279,13 @@ async def test_a_token_makes_none_that_reaches_further_than_itself(make_user):
     ).status_code == 403
 
 
-async def test_the_gateway_token_makes_and_ends_no_tokens(me):
+async def test_gateway_token_cannot_create_or_revoke_tokens(me):
     gateway = RestClient(GATEWAY)
     assert (await gateway.post("/tokens", {"name": "x", "scopes": [READ]})).status_code == 403
     assert (await gateway.delete("/tokens/1")).status_code == 403
 
 
-async def test_somebody_elses_token_is_not_there(me, make_user):
+async def test_token_of_another_user_is_not_found(me, make_user):
     theirs = issue_token(make_user(), "theirs", [READ])[0]
     assert (await me.delete(f"/tokens/{theirs.pk}")).status_code == 404
     assert AccessToken.objects.get(pk=theirs.pk).revoked_at is None
@@ -302,13 +302,13 @@ async def test_somebody_elses_token_is_not_there(me, make_user):
         {"name": "x", "scopes": [READ], "expiresAt": 1},
     ],
 )
-async def test_a_token_of_another_shape_is_not_made(me, body):
+async def test_invalid_token_body_is_rejected(me, body):
     before = AccessToken.objects.count()
     assert (await me.post("/tokens", body)).status_code == 400
     assert AccessToken.objects.count() == before
 
 
-async def test_a_cookie_makes_a_token_only_with_the_csrf_token(user):
+async def test_token_creation_with_cookie_requires_csrf_token(user):
     browser = browser_client(user)
     body = {"name": "robot", "scopes": [READ]}
     assert (await browser.post("/tokens", body)).status_code == 403
@@ -321,7 +321,7 @@ BODIES = {"changeSession": {"label": "mine"}, "sendMessage": {"message": "hello"
 OF_EVERYBODY = {"agent", "tool", "version"}  # names of things that belong to nobody
 
 
-async def test_no_operation_finds_what_belongs_to_somebody_else(make_user, make_session):
+async def test_no_operation_exposes_other_users_objects(make_user, make_session):
     """Whichever there are: an operation that is added is tried too, or this test says which body it needs."""
     owner = make_user()
     session = make_session(owner)
@@ -353,7 +353,7 @@ async def test_no_operation_finds_what_belongs_to_somebody_else(make_user, make_
 # The document
 
 
-async def test_the_document_is_public_and_names_scopes_and_refusals(database):
+async def test_openapi_document_is_public_and_lists_scopes_and_errors(database):
     answer = await RestClient().get("/openapi.json")
     assert answer.status_code == 200
     paths = answer.data["paths"]

@@ -19,7 +19,7 @@ def me(user):
     return token_client(user)
 
 
-async def test_a_session_is_made_found_changed_and_deleted(me, user):
+async def test_session_can_be_created_read_updated_and_deleted(me, user):
     made = await me.post("/sessions", {"label": "plans", "agentId": "main"})
     assert made.status_code == 201, made.data
     assert (made.data["label"], made.data["agentId"], made.data["unread"]) == ("plans", "main", False)
@@ -33,14 +33,14 @@ async def test_a_session_is_made_found_changed_and_deleted(me, user):
     assert Session.objects.get(pk=made.data["id"]).deleted_at is not None
 
 
-async def test_the_same_key_again_is_the_same_session(me):
+async def test_repeated_key_returns_same_session(me):
     first = await me.post("/sessions", {"key": "agent:main:plans"})
     again = await me.post("/sessions", {"key": "agent:main:plans"})
     assert first.data["id"] == again.data["id"]
     assert (first.status_code, again.status_code) == (201, 200)
 
 
-async def test_without_a_key_the_same_idempotency_key_again_is_the_same_session(me, user):
+async def test_repeated_idempotency_key_returns_same_session(me, user):
     asked = {"idempotencyKey": "once", "label": "plans"}
     first, again = await me.post("/sessions", asked), await me.post("/sessions", asked)
     assert (first.status_code, again.status_code, again.data) == (201, 200, first.data)
@@ -52,14 +52,14 @@ async def test_without_a_key_the_same_idempotency_key_again_is_the_same_session(
     assert Session.objects.filter(owner=user).count() == 1
 
 
-async def test_the_same_idempotency_key_for_another_agent_is_a_conflict(me, user):
+async def test_idempotency_key_reused_for_another_agent_conflicts(me, user):
     Agent.objects.create(slug="other", name="Other")
     assert (await me.post("/sessions", {"idempotencyKey": "once"})).status_code == 201
     assert (await me.post("/sessions", {"idempotencyKey": "once", "agentId": "other"})).status_code == 409
     assert Session.objects.filter(owner=user).count() == 1
 
 
-async def test_pages_follow_each_other_without_gap_or_repetition(me, user, make_session):
+async def test_session_pages_have_no_gaps_or_duplicates(me, user, make_session):
     ids = {str(make_session(user).pk) for _ in range(5)}
     seen, cursor = [], ""
     while cursor is not None:
@@ -72,13 +72,13 @@ async def test_pages_follow_each_other_without_gap_or_repetition(me, user, make_
     assert times == sorted(times, reverse=True)
 
 
-async def test_a_session_of_a_single_request_is_not_listed_and_found_by_its_id(me, user):
+async def test_stateless_session_is_unlisted_but_found_by_id(me, user):
     made = create_session(user, key=f"agent:main:{OPENAI_CHANNEL}:one", channel=OPENAI_CHANNEL)
     assert (await me.get("/sessions")).data["items"] == []
     assert (await me.get(f"/sessions/{made.pk}")).data["key"] == made.key
 
 
-async def test_lists_are_filtered_by_agent_and_label(me):
+async def test_session_list_filters_by_agent_and_label(me):
     await me.post("/sessions", {"label": "plans"})
     await me.post("/sessions", {"label": "bills"})
     assert [row["label"] for row in (await me.get("/sessions?label=bills")).data["items"]] == ["bills"]
@@ -86,7 +86,7 @@ async def test_lists_are_filtered_by_agent_and_label(me):
 
 
 @pytest.mark.parametrize("cursor", ["x", "bm8", "WzFd", "WyIyMDI2LTAxLTAxIiwieCJd", "W10"])
-async def test_a_cursor_of_our_own_making_is_told_so(me, cursor):
+async def test_invalid_cursor_is_rejected(me, cursor):
     answer = await me.get(f"/sessions?cursor={cursor}")
     assert (answer.status_code, answer.data["code"]) == (400, "INVALID_REQUEST")
     assert "cursor" in answer.data["detail"]
@@ -96,7 +96,7 @@ async def test_a_cursor_of_our_own_making_is_told_so(me, cursor):
     ("path", "field"),
     [("/sessions?limit=0", "query/limit"), ("/sessions?limit=many", "query/limit"), ("/sessions?limit=201", "query/limit")],
 )
-async def test_a_wrong_parameter_is_named(me, path, field):
+async def test_invalid_query_parameter_is_named(me, path, field):
     answer = await me.get(path)
     assert answer.status_code == 400
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -104,7 +104,7 @@ async def test_a_wrong_parameter_is_named(me, path, field):
     assert {"type", "title", "status", "detail", "code"} <= answer.data.keys()
 
 
-async def test_a_wrong_body_is_told_field_by_field(me):
+async def test_invalid_body_is_reported_per_field(me):
     answer = await me.post("/sessions", {"label": 1, "colour": "red"})
     assert answer.status_code == 400
     assert {fault["field"] for fault in answer.data["errors"]} == {"body/label", "body/colour"}
@@ -126,7 +126,7 @@ OF_A_SESSION = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), OF_A_SESSION)
-async def test_somebody_elses_session_is_not_there(me, make_user, make_session, method, path, body):
+async def test_session_of_another_user_is_not_found(me, make_user, make_session, method, path, body):
     theirs = make_session(make_user())
     for name in (theirs.pk, theirs.generation_id, "no-id"):
         answer = await me.ask(method, f"/sessions/{name}{path}", body)
@@ -137,12 +137,12 @@ async def test_somebody_elses_session_is_not_there(me, make_user, make_session, 
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [case for case in OF_A_SESSION if case[0] != "GET"])
-async def test_changing_needs_the_scope_write(user, make_session, method, path, body):
+async def test_session_changes_require_write_scope(user, make_session, method, path, body):
     answer = await token_client(user, READ).ask(method, f"/sessions/{make_session(user).pk}{path}", body)
     assert (answer.status_code, answer.data["details"]) == (403, {"scope": WRITE})
 
 
-async def test_whoever_shares_a_session_reads_it_and_does_not_delete_it(user, make_user, make_session):
+async def test_viewer_can_read_but_not_delete_session(user, make_user, make_session):
     guest, session = make_user(), make_session(user)
     members.share(user, session, guest.username, "viewer")
     theirs = token_client(guest)
@@ -151,14 +151,14 @@ async def test_whoever_shares_a_session_reads_it_and_does_not_delete_it(user, ma
     assert (await theirs.post(f"/sessions/{session.pk}/messages", {"message": "hello"})).status_code == 403
 
 
-async def test_nobody_is_let_in_without_a_credential(user, make_session):
+async def test_request_without_valid_credential_is_unauthorized(user, make_session):
     for rest in (RestClient(), RestClient("claw_nothing_at_all"), RestClient("")):
         answer = await rest.get("/sessions")
         assert (answer.status_code, answer.data["code"]) == (401, "UNAUTHORIZED")
         assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-async def test_a_cookie_reads_as_it_is_and_changes_only_with_the_csrf_token(user):
+async def test_cookie_changes_require_csrf_token(user):
     browser = browser_client(user)
     assert (await browser.get("/sessions")).status_code == 200
     answer = await browser.post("/sessions", {})
@@ -169,7 +169,7 @@ async def test_a_cookie_reads_as_it_is_and_changes_only_with_the_csrf_token(user
     assert (await browser.post("/sessions", {}, X_CSRFToken=CSRF)).status_code == 201
 
 
-async def test_a_message_starts_one_run_however_often_it_is_sent(me, user, make_session):
+async def test_repeated_message_starts_one_run(me, user, make_session):
     path = f"/sessions/{make_session(user).pk}/messages"
     first = await me.post(path, {"message": "hello"}, Idempotency_Key="k-1")
     again = await me.post(path, {"message": "hello"}, Idempotency_Key="k-1")
@@ -181,7 +181,7 @@ async def test_a_message_starts_one_run_however_often_it_is_sent(me, user, make_
     assert (await me.post(path, {"message": "hello"})).data["runId"].startswith("rest-")
 
 
-async def test_a_run_keeps_the_trace_that_its_request_came_with(me, user, make_session):
+async def test_run_keeps_traceparent_of_its_request(me, user, make_session):
     path = f"/sessions/{make_session(user).pk}/messages"
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     sent = await me.post(path, {"message": "hello"}, Idempotency_Key="k-1", traceparent=trace)
@@ -195,13 +195,13 @@ async def test_a_run_keeps_the_trace_that_its_request_came_with(me, user, make_s
 @pytest.mark.parametrize(
     "body", [{"message": ""}, {"message": "/stop"}, {"message": "/status"}, {}, {"message": "x", "attachments": [{}]}]
 )
-async def test_what_is_no_message_starts_nothing(me, user, make_session, body):
+async def test_invalid_message_starts_no_run(me, user, make_session, body):
     answer = await me.post(f"/sessions/{make_session(user).pk}/messages", body)
     assert (answer.status_code, answer.data["code"]) == (400, "INVALID_REQUEST")
     assert not Run.objects.exists()
 
 
-async def test_messages_are_read_page_by_page_into_the_past(me, user, make_session):
+async def test_messages_are_paginated_backwards(me, user, make_session):
     from sessions_app.sessions.service import inject_message
 
     session = make_session(user)
@@ -220,7 +220,7 @@ async def test_messages_are_read_page_by_page_into_the_past(me, user, make_sessi
     assert (oldest["next"], newest["queued"], newest["activeRun"]) == (None, [], None)
 
 
-async def test_events_are_caught_up_exactly_from_where_the_messages_were_read(me, user, make_session):
+async def test_events_continue_from_cursor_of_messages(me, user, make_session):
     session = make_session(user)
     path = f"/sessions/{session.pk}"
     await me.post(f"{path}/messages", {"message": "one"}, Idempotency_Key="one")
@@ -236,7 +236,7 @@ async def test_events_are_caught_up_exactly_from_where_the_messages_were_read(me
     assert (await me.get(f"{path}/events?cursor={news['next']}")).data["items"] == []
 
 
-async def test_a_place_whose_events_are_gone_says_so(me, user, make_session):
+async def test_cursor_before_deleted_events_requires_resync(me, user, make_session):
     session = make_session(user)
     path = f"/sessions/{session.pk}"
     for key in ("one", "two", "three"):
@@ -248,7 +248,7 @@ async def test_a_place_whose_events_are_gone_says_so(me, user, make_session):
     assert "no longer stored" in gone["reason"]
 
 
-async def test_the_tools_of_a_session_are_explained(me, user, make_session):
+async def test_session_tools_are_listed_and_explained(me, user, make_session):
     path = f"/sessions/{make_session(user, 'agent:main:main').pk}/tools"
     seen = (await me.get(path)).data
     offered = {tool["id"] for group in seen["groups"] for tool in group["tools"]}
@@ -259,13 +259,13 @@ async def test_the_tools_of_a_session_are_explained(me, user, make_session):
     assert (await me.get(f"{path}/teleport")).status_code == 404
 
 
-async def test_a_path_that_is_not_there_and_a_wrong_method_are_problems_too(me):
+async def test_unknown_path_and_wrong_method_return_problem_json(me):
     for answer, status in ((await me.get("/nothing"), 404), (await me.ask("PUT", "/sessions", {}), 405)):
         assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json")
     assert "GET" in answer.headers["Allow"]
 
 
-async def test_a_bug_is_told_by_a_reference_and_without_its_words(me, monkeypatch, caplog):
+async def test_internal_error_returns_reference_without_details(me, monkeypatch, caplog):
     def broken(*_args, **_kwargs):
         raise RuntimeError("the secret words")
 

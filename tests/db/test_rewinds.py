@@ -71,7 +71,7 @@ def talk(user, make_session):
     return session
 
 
-def test_a_replaced_message_and_all_after_it_are_hidden_everywhere(user, talk):
+def test_replaced_message_and_later_ones_are_hidden(user, talk):
     turn(user, talk, "zwei", replaces=id_of(talk, "two"))
     seen = ["one", "to one", "zwei", "to zwei"]
     assert shown(talk) == modelled(talk) == seen
@@ -82,14 +82,14 @@ def test_a_replaced_message_and_all_after_it_are_hidden_everywhere(user, talk):
     assert TranscriptEntry.objects.filter(session=talk).count() == 9
 
 
-def test_the_first_message_can_be_replaced(user, talk):
+def test_first_message_can_be_replaced(user, talk):
     turn(user, talk, "eins", replaces=id_of(talk, "one"))
     assert shown(talk) == modelled(talk) == ["eins", "to eins"]
     event = Event.objects.get(session=talk, stream="session")
     assert event.data == {"change": "rewind", "keepThrough": None, "keepThroughPosition": 0}
 
 
-def test_the_rewind_is_told_before_the_run_in_the_same_commit(user, talk):
+def test_rewind_event_precedes_run_event(user, talk):
     kept = id_of(talk, "to one")
     accepted = ask(user, talk, "zwei", replaces=id_of(talk, "two"))
     told = list(Event.objects.filter(session=talk).order_by("-cursor")[:2])
@@ -99,7 +99,7 @@ def test_the_rewind_is_told_before_the_run_in_the_same_commit(user, talk):
     assert shown(talk) == ["one", "to one"]
 
 
-def test_sending_it_twice_rewinds_once(user, talk):
+def test_repeated_replacement_rewinds_once(user, talk):
     replaced = id_of(talk, "two")
     first = ask(user, talk, "zwei", replaces=replaced, run_id="k")
     again = ask(user, talk, "zwei", replaces=replaced, run_id="k")
@@ -109,7 +109,7 @@ def test_sending_it_twice_rewinds_once(user, talk):
         ask(user, talk, "zwei", run_id="k")
 
 
-def test_nothing_is_replaced_while_a_run_is_unfinished(user, talk):
+def test_message_cannot_be_replaced_during_run(user, talk):
     ask(user, talk, "four")
     with pytest.raises(Conflict, match="Stop it first"):
         ask(user, talk, "zwei", replaces=id_of(talk, "two"))
@@ -117,26 +117,26 @@ def test_nothing_is_replaced_while_a_run_is_unfinished(user, talk):
 
 
 @pytest.mark.parametrize(("text", "error"), [("to two", InvalidRequest), (None, NotFound)])
-def test_only_a_users_message_that_is_there_can_be_replaced(user, talk, text, error):
+def test_only_existing_user_message_can_be_replaced(user, talk, text, error):
     with pytest.raises(error):
         ask(user, talk, "zwei", replaces=id_of(talk, text) if text else "unheard-of")
 
 
-def test_what_is_hidden_cannot_be_replaced_again(user, talk):
+def test_hidden_message_cannot_be_replaced(user, talk):
     hidden = id_of(talk, "three")
     turn(user, talk, "zwei", replaces=id_of(talk, "two"))
     with pytest.raises(NotFound):
         ask(user, talk, "drei", replaces=hidden)
 
 
-def test_a_message_of_another_session_cannot_be_replaced(user, make_user, make_session, talk):
+def test_message_of_another_session_cannot_be_replaced(user, make_user, make_session, talk):
     with pytest.raises(NotFound):
         ask(user, make_session(user), "x", replaces=id_of(talk, "one"))
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.just(None), st.integers(0, 7)), max_size=12))
-def test_history_is_what_a_list_that_is_cut_would_be(user, make_session, steps):
+def test_rewound_history_matches_truncated_list(user, make_session, steps):
     session, expected = make_session(user, f"agent:main:{uuid.uuid4().hex}"), []
     for number, step in enumerate(steps):
         questions = expected[::2]
@@ -161,7 +161,7 @@ def test_history_is_what_a_list_that_is_cut_would_be(user, make_session, steps):
     assert shown(forks.fork_session(user, session)) == expected
 
 
-def test_an_export_keeps_everything_and_its_import_hides_the_same(user, talk):
+def test_export_and_import_preserve_rewinds(user, talk):
     turn(user, talk, "zwei", replaces=id_of(talk, "two"))
     talk.refresh_from_db()
     lines = b"".join(export_lines(talk))
@@ -172,7 +172,7 @@ def test_an_export_keeps_everything_and_its_import_hides_the_same(user, talk):
     assert len(search_sessions(user, "zwei", limit=9)) == 4
 
 
-def test_a_rewind_to_a_line_that_is_not_there_is_refused(user, talk):
+def test_import_of_rewind_to_missing_entry_is_rejected(user, talk):
     turn(user, talk, "zwei", replaces=id_of(talk, "two"))
     talk.refresh_from_db()
     lines = b"".join(export_lines(talk)).replace(b'"keepThrough":"', b'"keepThrough":"x')
@@ -180,7 +180,7 @@ def test_a_rewind_to_a_line_that_is_not_there_is_refused(user, talk):
         import_transcript(user, "agent:main:copy", io.BytesIO(lines))
 
 
-def test_pages_around_a_message_and_on_from_there(user, make_session):
+def test_history_can_be_paged_around_message(user, make_session):
     session = make_session(user)
     for number in range(20):
         session_service.inject_message(user, session, f"m{number}")
@@ -199,7 +199,7 @@ def test_pages_around_a_message_and_on_from_there(user, make_session):
         read_history(session, limit=6, around="unheard-of")
 
 
-def test_messages_carry_facts_about_themselves(user, make_session):
+def test_messages_include_model_usage_and_tool_metadata(user, make_session):
     session = make_session(user)
     ask(user, session, "read it")
     with transaction.atomic():
@@ -227,7 +227,7 @@ def test_messages_carry_facts_about_themselves(user, make_session):
     assert done["durationMs"] >= 0
 
 
-def test_notices_stand_where_they_happened(user, make_session):
+def test_notices_appear_in_chronological_order(user, make_session):
     session = make_session(user)
     session_service.reset_session(user, session)
     ask(user, session, "one")
@@ -246,7 +246,7 @@ def test_notices_stand_where_they_happened(user, make_session):
     assert [message["role"] for message in read_history(session, limit=10).messages] == ["user", "user"]
 
 
-def test_a_prompt_that_was_stopped_before_it_began_is_told(user, talk):
+def test_prompt_aborted_before_start_appears_as_notice(user, talk):
     ask(user, talk, "zwei", replaces=id_of(talk, "two"))
     lifecycle.request_abort(user=user, session=talk)
     notice = read_history(talk, limit=10, notices=True).messages[-1]
@@ -256,7 +256,7 @@ def test_a_prompt_that_was_stopped_before_it_began_is_told(user, talk):
     assert roles == ["user", "assistant", "notice", "user", "assistant"]
 
 
-def test_a_fork_has_what_is_visible_through_a_message(user, talk):
+def test_fork_copies_visible_messages_through_given_message(user, talk):
     turn(user, talk, "zwei", replaces=id_of(talk, "two"))
     fork = forks.fork_session(user, talk, id_of(talk, "zwei"))
     assert shown(fork) == modelled(fork) == ["one", "to one", "zwei"]
@@ -271,7 +271,7 @@ def test_a_fork_has_what_is_visible_through_a_message(user, talk):
     assert shown(talk) == ["one", "to one", "zwei", "to zwei"]
 
 
-def test_a_fork_keeps_what_was_known_of_its_messages(user, talk):
+def test_fork_keeps_message_metadata(user, talk):
     fork = forks.fork_session(user, talk)
     first, copy = (read_history(session, limit=9).messages[1] for session in (talk, fork))
     assert copy["durationMs"] == first["durationMs"]
@@ -292,19 +292,19 @@ def stop(user, session, run, reason="rpc"):
     return lifecycle.request_abort(user=user, session=session, run_id=run.run_id, reason=reason)
 
 
-def test_what_was_stopped_in_the_queue_stays_where_it_was_said(talk, user):
+def test_prompt_aborted_in_queue_keeps_its_position(talk, user):
     stop(user, talk, ask(user, talk, "never"))
     turn(user, talk, "last")
     assert noticed(talk)[-3:] == ["[never]", "last", "to last"]
 
 
-def test_what_was_taken_back_was_never_said(talk, user):
+def test_withdrawn_message_is_not_shown(talk, user):
     run = ask(user, talk, "oh no")
     assert [asked.ended for asked in stop(user, talk, run, Run.WITHDRAWN)] == [True]
     assert "[oh no]" not in noticed(talk)
 
 
-def test_a_message_whose_turn_has_come_is_not_taken_back(talk, user):
+def test_started_message_cannot_be_withdrawn(talk, user):
     run = ask(user, talk, "quick")
     answer("to quick")
     assert stop(user, talk, run, Run.WITHDRAWN) == []
@@ -315,7 +315,7 @@ def test_a_message_whose_turn_has_come_is_not_taken_back(talk, user):
     assert Run.objects.get(pk=begun.pk).abort_requested_at is None
 
 
-def test_each_page_tells_its_own_unbegun_messages_and_each_is_told_once(user, make_session):
+def test_unstarted_messages_appear_once_across_pages(user, make_session):
     session = make_session(user)
     stop(user, session, ask(user, session, "before all"))
     for number in range(6):
@@ -338,7 +338,7 @@ def test_each_page_tells_its_own_unbegun_messages_and_each_is_told_once(user, ma
         assert forwards == whole, limit
 
 
-def test_a_rewind_takes_unbegun_messages_with_it_but_not_later_ones(talk, user):
+def test_rewind_hides_unstarted_messages_but_not_later_ones(talk, user):
     stop(user, talk, ask(user, talk, "early"))
     turn(user, talk, "changed")
     stop(user, talk, ask(user, talk, "hidden"))
@@ -346,7 +346,7 @@ def test_a_rewind_takes_unbegun_messages_with_it_but_not_later_ones(talk, user):
     assert noticed(talk)[-2:] == ["[early]", "[instead]"]
 
 
-def test_in_a_shared_session_everybody_replaces_their_own_and_the_owner_any(talk, user, make_user):
+def test_members_replace_own_messages_and_owner_any(talk, user, make_user):
     guest = make_user()
     SessionMember.objects.create(session=talk, user=guest, role=SessionMember.Role.WRITER)
     with pytest.raises(Forbidden):
@@ -358,7 +358,7 @@ def test_in_a_shared_session_everybody_replaces_their_own_and_the_owner_any(talk
     assert shown(talk)[-2:] == ["the owner's", "to the owner's"]
 
 
-def test_in_a_shared_session_messages_say_who_wrote_them(talk, user, make_user):
+def test_shared_session_messages_name_their_sender(talk, user, make_user):
     guest = make_user()
     assert not any("sender" in message for message in read_history(talk, limit=9).messages)
     SessionMember.objects.create(session=talk, user=guest, role=SessionMember.Role.WRITER)
@@ -373,7 +373,7 @@ def test_in_a_shared_session_messages_say_who_wrote_them(talk, user, make_user):
     assert read_history(talk, limit=100, notices=True).messages[-1]["sender"] == guest.username
 
 
-def test_what_was_stopped_in_the_queue_can_be_taken_back_later_by_its_author(talk, user, make_user):
+def test_author_can_withdraw_prompt_aborted_in_queue(talk, user, make_user):
     run = ask(user, talk, "never")
     stop(user, talk, run)
     guest = make_user()

@@ -16,7 +16,7 @@ from tests.harness.recorded_run import create_recorded_run
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
-def test_a_run_is_found_by_those_who_may_see_its_session(user, make_user, make_session):
+def test_run_is_visible_to_session_members_only(user, make_user, make_session):
     run = create_recorded_run(user, make_session(user))
     member, stranger = make_user(), make_user()
     SessionMember.objects.create(session=run.session, user=member)
@@ -25,7 +25,7 @@ def test_a_run_is_found_by_those_who_may_see_its_session(user, make_user, make_s
         run_reports.find_viewable_run(stranger, pk=run.pk)
 
 
-def test_of_two_runs_with_the_same_key_ones_own_is_meant(user, make_user, make_session):
+def test_own_run_is_preferred_for_same_key(user, make_user, make_session):
     auditor = make_user("Auditor", "User")
     create_recorded_run(user, make_session(user), "same")
     own = create_recorded_run(auditor, make_session(auditor), "same")
@@ -34,7 +34,7 @@ def test_of_two_runs_with_the_same_key_ones_own_is_meant(user, make_user, make_s
     assert run_reports.find_viewable_run(auditor, run_id="other").run.owner == user
 
 
-def test_a_deleted_session_is_gone_for_people_and_not_for_operators(user, make_user, make_session):
+def test_run_of_deleted_session_is_visible_to_operators_only(user, make_user, make_session):
     run = create_recorded_run(user, make_session(user))
     Session.objects.filter(pk=run.session_id).update(deleted_at=clock.now())
     with pytest.raises(NotFound):
@@ -45,7 +45,7 @@ def test_a_deleted_session_is_gone_for_people_and_not_for_operators(user, make_u
         run_reports.find_viewable_run(operator, pk=run.pk, operating=False)
 
 
-def test_the_time_of_a_run_is_told_apart(user, make_session):
+def test_run_report_breaks_down_timings(user, make_session):
     report = run_reports.summarize_run(run_reports.find_viewable_run(user, pk=create_recorded_run(user, make_session(user)).pk))
     times = report["timings"]
     assert times == {"queuedMs": 900, "waitingMs": 0, "toolsMs": 1500, "modelMs": 8050, "firstWordMs": 1900, "totalMs": 10450}
@@ -54,7 +54,7 @@ def test_the_time_of_a_run_is_told_apart(user, make_session):
     assert report["toolCalls"][2]["trace"][1]["rule"] == "deny entry `write`"
 
 
-def test_a_run_that_was_stopped_in_the_queue_never_met_a_model(user, make_session):
+def test_run_aborted_in_queue_has_no_model_time(user, make_session):
     session = make_session(user)
     accepted = lifecycle.accept_run(user=user, session=session, run_id="k", prompt="x")
     lifecycle.request_abort(user=user, session=session, run_id="k")
@@ -62,7 +62,7 @@ def test_a_run_that_was_stopped_in_the_queue_never_met_a_model(user, make_sessio
     assert (report["run"]["status"], report["run"]["startedAt"], report["timings"]["modelMs"]) == ("aborted", None, 0)
 
 
-def test_what_is_not_known_to_be_harmless_is_not_told():
+def test_unknown_event_fields_are_redacted():
     told = redact_event_data({"phase": "accepted", "prompt": "secret", "attachments": [{"name": "secret"}], "newField": "secret"})
     assert told == {"phase": "accepted", "characters": 6}
     message = {"role": "assistant", "content": [{"text": "secret"}], "usage": {"input": 1}}

@@ -33,16 +33,16 @@ def place(agent, key, owner=7, session="s1", **rules):
 @pytest.mark.parametrize(
     ("mode", "sandboxed"), [("off", []), ("groups", [GROUP, HOOK]), ("all", [GROUP, HOOK, MAIN])], ids=["off", "groups", "all"]
 )
-def test_the_mode_says_which_sessions_are_sandboxed(agent, mode, sandboxed):
+def test_sandbox_mode_selects_sandboxed_sessions(agent, mode, sandboxed):
     assert [key for key in (GROUP, HOOK, MAIN) if place(agent, key, sandbox_mode=mode).sandboxed] == sandboxed
 
 
-def test_group_chats_and_webhooks_are_sandboxed_where_nobody_says_otherwise(agent):
+def test_group_chats_are_sandboxed_by_default(agent):
     assert place(agent, GROUP).sandboxed
     assert not place(agent, MAIN).sandboxed
 
 
-def test_a_run_that_a_webhook_woke_is_sandboxed_wherever_it_is(agent):
+def test_run_started_by_webhook_is_sandboxed_in_any_session(agent):
     def woken(**rules):
         return prepare_session_workspace(agent, 7, "s1", MAIN, replace(ExecRules(), **rules), from_hook=True).sandboxed
 
@@ -59,20 +59,20 @@ def test_a_run_that_a_webhook_woke_is_sandboxed_wherever_it_is(agent):
     ],
     ids=["session", "agent", "shared"],
 )
-def test_the_scope_says_who_shares_the_directory_of_a_sandbox(agent, scope, shares):
+def test_sandbox_scope_determines_directory_sharing(agent, scope, shares):
     first = place(agent, GROUP, sandbox_scope=scope).directory
     assert (place(agent, GROUP, session="s2", sandbox_scope=scope).directory == first) is shares["session"]
     assert (place(agent, GROUP, session="s2", owner=8, sandbox_scope=scope).directory == first) is shares["owner"]
     assert first != workspace_path(agent, 7)
 
 
-def test_with_write_access_the_sandbox_works_in_the_agents_own_workspace(agent):
+def test_sandbox_with_write_access_uses_agents_workspace(agent):
     inside = place(agent, GROUP, workspace_access="rw")
     assert (inside.sandboxed, inside.directory, inside.agent_workspace) == (True, workspace_path(agent, 7), None)
 
 
 @pytest.mark.parametrize("access", ["none", "ro"])
-async def test_a_command_in_a_sandbox_sees_of_the_agents_workspace_what_the_rules_say(agent, user, make_session, access, tmp_path):
+async def test_sandboxed_command_respects_workspace_access(agent, user, make_session, access, tmp_path):
     allow_approval_requests(sandbox_mode="all", workspace_access=access)
     inside = place(agent, MAIN, owner=user.pk, session=str(uuid.uuid4()), sandbox_mode="all", workspace_access=access)
     own = workspace_path(agent, user.pk)

@@ -48,12 +48,12 @@ def talk(user, make_session):
         ("a_b", "it's 100% a_b"),
     ],
 )
-def test_words_of_any_script_find_their_message(user, talk, query, text):
+def test_search_finds_messages_in_any_script(user, talk, query, text):
     assert found(user, query) == [text]
 
 
 @pytest.mark.parametrize("query", ["lobsters", "lob sleeps", "京東", "都東京", "東都", "%", "_", "-", "zebra lobster"])
-def test_what_was_not_said_is_not_found(user, talk, query):
+def test_search_without_match_returns_nothing(user, talk, query):
     assert found(user, query) == []
 
 
@@ -74,23 +74,23 @@ SIGNS = [
 
 
 @pytest.mark.parametrize("query", [*SIGNS, "a & !b", "--", ";", "{", "a:b", "a<->b"])
-def test_signs_in_a_query_have_no_meaning(user, talk, query):
+def test_special_characters_in_query_are_ignored(user, talk, query):
     assert set(found(user, query)) <= {"The lobster SLEEPS", "it's 100% a_b"}
 
 
-def test_the_newest_come_first_and_the_limit_counts(user, make_session):
+def test_search_returns_newest_first_up_to_limit(user, make_session):
     session = make_session(user)
     say(user, session, *(f"lobster {number}" for number in range(30)))
     assert found(user, "lobster", limit=3) == ["lobster 29", "lobster 28", "lobster 27"]
 
 
-def test_places_where_pairs_do_not_touch_are_passed_over(user, make_session):
+def test_nonadjacent_character_pairs_do_not_match(user, make_session):
     session = make_session(user)
     say(user, session, "東京都", *["京都東京"] * 50)
     assert found(user, "東京都", limit=2) == ["東京都"]
 
 
-def test_everybody_finds_only_what_they_may_see(user, make_user, talk, make_session):
+def test_search_is_limited_to_visible_sessions(user, make_user, talk, make_session):
     friend, stranger, auditor = make_user(), make_user(), make_user("Auditor")
     SessionMember.objects.create(session=talk, user=friend)
     say(stranger, make_session(stranger), "my own lobster")
@@ -103,19 +103,19 @@ def test_everybody_finds_only_what_they_may_see(user, make_user, talk, make_sess
     assert found(friend, "lobster") == []
 
 
-def test_a_deleted_session_is_not_found_and_a_restored_one_is(user, talk):
+def test_search_excludes_deleted_and_includes_restored_sessions(user, talk):
     session_service.delete_session(user, talk)
     assert found(user, "lobster") == []
     session_service.restore_session(user, str(talk.pk))
     assert found(user, "lobster") == ["The lobster SLEEPS"]
 
 
-def test_a_reset_takes_what_was_said_before_out(user, talk):
+def test_search_excludes_messages_before_reset(user, talk):
     session_service.reset_session(user, talk)
     assert found(user, "lobster") == []
 
 
-def test_titles_and_labels_are_found_and_come_first(user, make_session):
+def test_title_and_label_matches_come_first(user, make_session):
     session = make_session(user)
     say(user, session, "an invoice")
     session_service.patch_session(user, session, {"title": "Invoices of März", "label": "請求書"})
@@ -129,13 +129,13 @@ def test_titles_and_labels_are_found_and_come_first(user, make_session):
     assert found(user, "marz") == []
 
 
-def test_what_is_deleted_for_good_leaves_the_index(user, talk):
+def test_permanently_deleted_messages_leave_index(user, talk):
     TranscriptEntry.objects.filter(session=talk).delete()
     Session.objects.filter(pk=talk.pk).delete()
     assert sql.fetch_row(f"SELECT count(*) FROM {search_index.TABLE_NAME}") == (0,)
 
 
-def test_messages_from_before_the_index_are_added(user, talk):
+def test_migration_indexes_existing_messages(user, talk):
     sql.execute(f"DELETE FROM {search_index.TABLE_NAME}")
     assert found(user, "lobster") == []
     migration = import_module("sessions_app.migrations.0006_earlier_sessions_are_known")
@@ -144,12 +144,12 @@ def test_messages_from_before_the_index_are_added(user, talk):
     assert found(user, "lobster") == ["The lobster SLEEPS"]
 
 
-def test_a_very_long_message_is_found_by_its_beginning(user, make_session):
+def test_very_long_message_is_found_by_its_beginning(user, make_session):
     say(user, make_session(user), "lobster " + "".join(chr(0x4E00 + number % 20_000) for number in range(400_000)))
     assert len(found(user, "lobster")) == 1
 
 
-def test_a_search_uses_the_index(user, talk):
+def test_search_uses_database_index(user, talk):
     condition = search_index.build_condition(search_words_terms("lobster"), owner_id=user.pk)
     match = f"{search_index.TABLE_NAME} MATCH" if connection.vendor == "sqlite" else "words @@"
     cast = "" if connection.vendor == "sqlite" else "::tsquery"

@@ -41,7 +41,7 @@ def sent_to(session: Session) -> list[Run]:
     return list(Run.objects.filter(session=session, lane="nested").order_by("id"))
 
 
-async def test_a_message_is_queued_as_the_senders_with_where_it_comes_from(user, make_session, running):
+async def test_sent_message_is_queued_with_sender_and_source(user, make_session, running):
     here, there = make_session(user, "agent:main:here"), make_session(user, "agent:main:there")
     result = await call_tool(running(here), "sessions_send", session_key=there.key, message="ping", timeout_seconds=0)
     (run,) = sent_to(there)
@@ -53,7 +53,7 @@ async def test_a_message_is_queued_as_the_senders_with_where_it_comes_from(user,
     )
 
 
-async def test_the_same_call_sends_once(user, make_session, running):
+async def test_repeated_call_sends_once(user, make_session, running):
     env, there = running(make_session(user)), make_session(user)
     answers = [await call_tool(env, "sessions_send", session_key=there.key, message="ping", timeout_seconds=0) for _ in range(2)]
     assert answers[0].details["runId"] == answers[1].details["runId"]
@@ -62,13 +62,13 @@ async def test_the_same_call_sends_once(user, make_session, running):
     assert len(sent_to(there)) == 2
 
 
-async def test_a_session_is_found_by_its_label(user, make_session, running):
+async def test_target_session_is_found_by_label(user, make_session, running):
     env, there = running(make_session(user)), make_session(user)
     session_service.patch_session(user, there, {"label": "the ops room"})
     result = await call_tool(env, "sessions_send", label="the ops room", message="ping", timeout_seconds=0)
     assert result.details["sessionKey"] == there.key
     wrong = await call_tool(env, "sessions_send", label="the ops room", agent_id="helper", message="ping", timeout_seconds=0)
-    assert "no session labelled 'the ops room' of agent 'helper'" in wrong.text
+    assert "no session labeled 'the ops room' of agent 'helper'" in wrong.text
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_a_session_is_found_by_its_label(user, make_session, running):
         ({"message": "x", "session_key": "agent:main:there", "timeout_seconds": 301}, "invalid arguments"),
     ],
 )
-async def test_what_cannot_be_sent_is_refused_in_words(user, make_session, running, arguments, words):
+async def test_invalid_send_is_rejected_with_reason(user, make_session, running, arguments, words):
     env = running(make_session(user, "agent:main:here"))
     there = make_session(user, "agent:main:there")
     result = await call_tool(env, "sessions_send", **arguments)
@@ -91,7 +91,7 @@ async def test_what_cannot_be_sent_is_refused_in_words(user, make_session, runni
     assert sent_to(there) == []
 
 
-async def test_nobody_elses_session_is_reached(user, make_user, make_session, running):
+async def test_session_of_another_user_cannot_be_reached(user, make_user, make_session, running):
     stranger = make_user()
     secret = make_session(stranger, "agent:main:secret")
     env = running(make_session(user))
@@ -100,7 +100,7 @@ async def test_nobody_elses_session_is_reached(user, make_user, make_session, ru
     assert sent_to(secret) == []
 
 
-async def test_a_session_one_may_only_read_is_not_written_to(user, make_user, make_session, running):
+async def test_send_to_read_only_session_is_rejected(user, make_user, make_session, running):
     friend = make_user()
     theirs = make_session(friend)
     members.share(friend, theirs, user.username, "viewer")
@@ -112,7 +112,7 @@ async def test_a_session_one_may_only_read_is_not_written_to(user, make_user, ma
     assert [run.owner for run in sent_to(theirs)] == [user]
 
 
-async def test_a_guest_sends_in_their_own_name_and_not_to_the_owners_other_sessions(user, make_user, make_session, running):
+async def test_guest_cannot_send_to_owners_private_sessions(user, make_user, make_session, running):
     guest = make_user()
     room, both, private = make_session(user, "agent:main:room"), make_session(user), make_session(user, "agent:main:private")
     for shared in (room, both):
@@ -125,7 +125,7 @@ async def test_a_guest_sends_in_their_own_name_and_not_to_the_owners_other_sessi
     assert sent_to(private) == []
 
 
-async def test_a_full_queue_is_told(user, make_session, running, settings):
+async def test_full_queue_is_reported(user, make_session, running, settings):
     env = running(make_session(user))
     settings.MAX_QUEUED_PER_USER = 0
     result = await call_tool(env, "sessions_send", session_key=make_session(user).key, message="x", timeout_seconds=0)
@@ -133,7 +133,7 @@ async def test_a_full_queue_is_told(user, make_session, running, settings):
     assert "queued runs" in result.text
 
 
-async def test_no_answer_in_time_is_told_and_the_other_run_goes_on(user, make_session, running):
+async def test_send_timeout_leaves_other_run_queued(user, make_session, running):
     env, there = running(make_session(user)), make_session(user)
     result = await call_tool(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0.05)
     assert (result.details["status"], result.is_error) == ("timeout", False)
@@ -141,7 +141,7 @@ async def test_no_answer_in_time_is_told_and_the_other_run_goes_on(user, make_se
     assert [run.status for run in sent_to(there)] == ["accepted"]
 
 
-async def test_the_end_of_the_other_run_is_seen_even_if_nobody_tells(user, make_session, running, settings, eventually):
+async def test_end_of_other_run_is_detected_by_polling(user, make_session, running, settings, eventually):
     settings.POLL_SECONDS = 0.05
     env, there = running(make_session(user)), make_session(user)
     waiting = asyncio.create_task(call_tool(env, "sessions_send", session_key=there.key, message="x"))
@@ -155,7 +155,7 @@ async def test_the_end_of_the_other_run_is_seen_even_if_nobody_tells(user, make_
     )
 
 
-async def test_an_abort_stops_the_waiting_and_not_the_other_run(user, make_session, running, settings, eventually):
+async def test_abort_ends_wait_but_not_other_run(user, make_session, running, settings, eventually):
     settings.POLL_SECONDS = 0.05
     env, there, abort = running(make_session(user)), make_session(user), asyncio.Event()
     waiting = asyncio.create_task(call_tool(env, "sessions_send", session_key=there.key, message="x", abort=abort))
@@ -171,7 +171,7 @@ def waits(env, target: Session) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 3, 4])
-async def test_a_wait_that_would_close_a_circle_is_refused(user, make_session, running, length):
+async def test_circular_wait_is_rejected(user, make_session, running, length):
     ring = [make_session(user, f"agent:main:s{number}") for number in range(length)]
     envs = [running(session) for session in ring]
     for env, target in zip(envs, ring[1:], strict=False):
@@ -185,7 +185,7 @@ async def test_a_wait_that_would_close_a_circle_is_refused(user, make_session, r
     assert sent.details["status"] == "accepted"
 
 
-def test_of_two_sessions_that_turn_to_each_other_at_once_one_is_refused(user, make_session, running):
+def test_one_of_two_mutual_sends_is_rejected(user, make_session, running):
     pair = [make_session(user), make_session(user)]
     envs, begin = [running(session) for session in pair], threading.Barrier(2)
     refused: list[str] = []
@@ -208,7 +208,7 @@ def test_of_two_sessions_that_turn_to_each_other_at_once_one_is_refused(user, ma
     assert Run.objects.filter(lane="nested").count() == 1
 
 
-async def test_whoever_has_stopped_waiting_is_in_no_circle(user, make_session, running):
+async def test_interrupted_wait_does_not_count_as_circular(user, make_session, running):
     first, second = make_session(user), make_session(user)
     waiting, other = running(first), running(second)
     waits(waiting, second)
@@ -219,7 +219,7 @@ async def test_whoever_has_stopped_waiting_is_in_no_circle(user, make_session, r
     assert result.details["status"] == "timeout"
 
 
-async def test_sessions_answer_each_other_five_times_at_most(user, make_session, running):
+async def test_nested_sends_are_limited_to_maximum_depth(user, make_session, running):
     here, there = make_session(user), make_session(user)
     for depth, is_refused in ((nested_runs.MAX_DEPTH - 1, False), (nested_runs.MAX_DEPTH, True)):
         Run.objects.all().delete()
@@ -234,7 +234,7 @@ def entries(session: Session) -> list[tuple[str, str]]:
     return list(TranscriptEntry.objects.filter(session=session).order_by("position").values_list("role", "text"))
 
 
-async def test_a_message_stands_in_this_conversation_at_once_and_once(user, make_session, running, bus_messages, eventually):
+async def test_message_is_posted_to_own_session_once(user, make_session, running, bus_messages, eventually):
     session = make_session(user)
     env = running(session)
     before = len(entries(session))
@@ -249,7 +249,7 @@ async def test_a_message_stands_in_this_conversation_at_once_and_once(user, make
     assert len(entries(session)) == before + 2
 
 
-async def test_a_message_to_another_session_says_where_it_comes_from(user, make_session, running):
+async def test_message_to_another_session_names_its_source(user, make_session, running):
     there = make_session(user)
     session_service.patch_session(user, there, {"label": "ops room"})
     env = running(make_session(user, "agent:main:here"))
@@ -273,9 +273,7 @@ LIMITED = {
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
 @pytest.mark.parametrize(("key", "options", "origin"), LIMITED.values(), ids=LIMITED.keys())
-async def test_what_a_limited_run_says_is_material_to_runs_without_its_limits(
-    user, make_session, running, key, options, origin, elsewhere
-):
+async def test_message_from_limited_run_is_untrusted_elsewhere(user, make_session, running, key, options, origin, elsewhere):
     here, there = make_session(user, key), make_session(user, "agent:main:there")
     target = {"target": there.key} if elsewhere else {}
     assert not (await call_tool(running(here, options=options), "message", message="run rm for me", **target)).is_error
@@ -286,7 +284,7 @@ async def test_what_a_limited_run_says_is_material_to_runs_without_its_limits(
     assert filter_entry(said[0], origin) == said[0]
 
 
-async def test_a_message_on_another_channel_waits_in_the_outbox_beside_the_reply(user, make_session, running):
+async def test_message_on_external_channel_is_queued_in_outbox(user, make_session, running):
     session = make_session(user, "agent:main:telegram:dm:77")
     env = running(session)
     for _ in range(2):
@@ -297,7 +295,7 @@ async def test_a_message_on_another_channel_waits_in_the_outbox_beside_the_reply
     assert ("assistant", "half done") in entries(session)
 
 
-async def test_a_message_goes_only_where_the_sender_is_at_home(user, make_user, make_session, running):
+async def test_guest_can_only_message_current_session(user, make_user, make_session, running):
     guest = make_user()
     room, both = make_session(user, "agent:main:room"), make_session(user)
     secret, mine = make_session(make_user(), "agent:main:secret"), make_session(guest, "agent:main:mine")
@@ -313,7 +311,7 @@ async def test_a_message_goes_only_where_the_sender_is_at_home(user, make_user, 
 
 
 @pytest.mark.parametrize("arguments", [{"message": ""}, {"message": "x", "action": "poll"}, {}, {"message": "x", "to": "y"}])
-async def test_a_message_that_makes_no_sense_is_refused_in_words(user, make_session, running, arguments):
+async def test_invalid_message_arguments_are_rejected(user, make_session, running, arguments):
     session = make_session(user)
     env = running(session)
     before = entries(session)
@@ -323,7 +321,7 @@ async def test_a_message_that_makes_no_sense_is_refused_in_words(user, make_sess
     assert entries(session) == before
 
 
-def test_outside_a_run_there_is_nowhere_to_speak_from(user, make_session):
+def test_message_tool_is_unavailable_outside_run(user, make_session):
     from agents.tools.message import make_message
     from tools_app.core.definition import ToolUnavailable
 
@@ -331,7 +329,7 @@ def test_outside_a_run_there_is_nowhere_to_speak_from(user, make_session):
         make_message.create(make_tool_env(make_session(user)))
 
 
-async def test_what_a_session_may_not_run_it_may_not_have_run_by_another(user, make_session, running):
+async def test_exec_restrictions_apply_to_runs_in_other_sessions(user, make_session, running):
     allow_approval_requests()
     here, there, further = (make_session(user, f"agent:main:{name}") for name in ("here", "there", "further"))
     allow_approval_requests("session", str(here.pk), security="deny", ask="")

@@ -25,7 +25,7 @@ def five(user, make_session):
     return [make_session(user, f"agent:main:s{number}") for number in range(5)]
 
 
-def test_pinned_ones_come_first_the_last_pinned_before_the_others(user, five):
+def test_pinned_sessions_come_first_latest_pin_first(user, five):
     marks.mark_session(user, five[1], pinned=True)
     marks.mark_session(user, five[0], pinned=True)
     assert listed(user) == ["s0", "s1", "s4", "s3", "s2"]
@@ -33,7 +33,7 @@ def test_pinned_ones_come_first_the_last_pinned_before_the_others(user, five):
     assert listed(user) == ["s1", "s4", "s3", "s2", "s0"]
 
 
-def test_pages_hold_every_session_once_in_the_order_of_the_whole(user, five):
+def test_pages_contain_each_session_once_in_order(user, five):
     marks.mark_session(user, five[2], pinned=True)
     marks.mark_session(user, five[0], pinned=True)
     marks.mark_session(user, five[3], archived=True)
@@ -42,7 +42,7 @@ def test_pages_hold_every_session_once_in_the_order_of_the_whole(user, five):
         assert [key for page in pages for key in page] == ["s0", "s2", "s4", "s1"]
 
 
-def test_archived_ones_are_a_list_of_their_own(user, five):
+def test_archived_sessions_are_listed_separately(user, five):
     marks.mark_session(user, five[1], archived=True)
     marks.mark_session(user, five[3], archived=True, pinned=True)
     assert listed(user) == ["s4", "s2", "s0"]
@@ -53,7 +53,7 @@ def test_archived_ones_are_a_list_of_their_own(user, five):
     assert listed(user, search="s1", archived=True) == ["s1"]
 
 
-def test_marks_are_of_one_person(user, make_user, make_session):
+def test_marks_are_per_user(user, make_user, make_session):
     session, friend = make_session(user), make_user()
     SessionMember.objects.create(session=session, user=friend)
     marks.mark_session(friend, session, pinned=True, archived=True)
@@ -62,7 +62,7 @@ def test_marks_are_of_one_person(user, make_user, make_session):
     assert selectors.list_sessions(friend, archived=True).rows[0]["pinned"] is True
 
 
-def test_an_answer_is_unread_until_it_is_read(user, make_session):
+def test_reply_is_unread_until_marked_read(user, make_session):
     session = make_session(user)
     assert row_of(user, session)["unread"] is False
     session_service.inject_message(user, session, "news")
@@ -74,14 +74,14 @@ def test_an_answer_is_unread_until_it_is_read(user, make_session):
     assert row_of(user, session)["unread"] is True
 
 
-def test_ones_own_words_are_not_unread(user, make_session):
+def test_own_messages_are_not_unread(user, make_session):
     session = make_session(user)
     lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
     queue.claim_runs("w", 1)
     assert (row_of(user, session)["unread"], row_of(user, session)["status"]) == (False, "running")
 
 
-def test_who_may_read_everything_has_nothing_to_catch_up_on(user, make_user, make_session):
+def test_auditor_has_no_unread_sessions(user, make_user, make_session):
     session, friend = make_session(user), make_user()
     session_service.inject_message(user, session, "news")
     SessionMember.objects.create(session=session, user=friend)
@@ -89,7 +89,7 @@ def test_who_may_read_everything_has_nothing_to_catch_up_on(user, make_user, mak
     assert row_of(friend, session)["unread"] is True
 
 
-def test_the_list_says_what_goes_on(user, make_session):
+def test_session_list_shows_run_status(user, make_session):
     busy, parked, idle = make_session(user), make_session(user), make_session(user)
     for number, session in enumerate((busy, parked)):
         lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt="hi")
@@ -101,7 +101,7 @@ def test_the_list_says_what_goes_on(user, make_session):
     assert facts == [("running", None), ("waiting", "approval"), (None, None)]
 
 
-def test_a_mark_made_twice_keeps_its_moment(user, make_session):
+def test_repeated_pin_keeps_first_timestamp(user, make_session):
     session = make_session(user)
     marks.mark_session(user, session, pinned=True)
     first = SessionMark.objects.get().pinned_at
@@ -109,7 +109,7 @@ def test_a_mark_made_twice_keeps_its_moment(user, make_session):
     assert SessionMark.objects.get().pinned_at == first
 
 
-def test_a_deleted_session_is_restored_with_what_was_said(user, make_session):
+def test_deleted_session_is_restored_with_messages(user, make_session):
     session = make_session(user)
     session_service.inject_message(user, session, "still here")
     session_service.delete_session(user, session)
@@ -119,7 +119,7 @@ def test_a_deleted_session_is_restored_with_what_was_said(user, make_session):
     assert session_service.restore_session(user, str(session.pk))[1] is False
 
 
-def test_a_key_that_is_used_again_is_a_conflict(user, make_session):
+def test_restore_conflicts_if_key_is_reused(user, make_session):
     session = make_session(user, "agent:main:x")
     session_service.delete_session(user, session)
     make_session(user, "agent:main:x")
@@ -127,7 +127,7 @@ def test_a_key_that_is_used_again_is_a_conflict(user, make_session):
         session_service.restore_session(user, str(session.pk))
 
 
-def test_only_ones_own_and_only_for_thirty_days(user, make_user, make_session):
+def test_only_owner_can_restore_within_thirty_days(user, make_user, make_session):
     session = make_session(user)
     session_service.delete_session(user, session)
     with pytest.raises(NotFound):
@@ -137,7 +137,7 @@ def test_only_ones_own_and_only_for_thirty_days(user, make_user, make_session):
         session_service.restore_session(user, str(session.pk))
 
 
-def test_a_label_taken_meanwhile_is_lost_and_stopped_runs_stay_stopped(user, make_session):
+def test_restore_drops_taken_label_and_keeps_runs_aborted(user, make_session):
     session = make_session(user)
     session_service.patch_session(user, session, {"label": "work"})
     lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")

@@ -36,7 +36,7 @@ def told(result: ToolResult) -> dict:
     return found
 
 
-async def test_sessions_are_listed_last_used_first(user, make_session):
+async def test_sessions_are_listed_most_recent_first(user, make_session):
     older, here = make_session(user, "agent:main:older"), make_session(user, "agent:main:here")
     session_service.patch_session(user, older, {"label": "ops", "title": "Servers"})
     say(here, "hello")
@@ -55,7 +55,7 @@ async def test_sessions_are_listed_last_used_first(user, make_session):
     assert [row.get("isThisSession") for row in result.details["sessions"]] == [True, None]
 
 
-async def test_a_list_is_narrowed_by_kind_time_and_number(user, make_session):
+async def test_session_list_filters_by_kind_time_and_limit(user, make_session):
     made = [make_session(user, key) for key in ("agent:main:main", "agent:main:telegram:group:7", "cron:daily", "agent:main:x")]
     Session.objects.filter(pk=made[0].pk).update(updated_at=clock.now() - dt.timedelta(hours=2))
     env = make_tool_env(made[3])
@@ -69,7 +69,7 @@ async def test_a_list_is_narrowed_by_kind_time_and_number(user, make_session):
     assert (keys(one), one.details["cut"][:24]) == (["agent:main:x"], "there are more sessions:")
 
 
-async def test_a_list_shows_what_goes_on_and_the_last_messages(user, make_session):
+async def test_session_list_shows_state_and_last_messages(user, make_session):
     session = make_session(user)
     say(session, "one", "two", "x" * 500)
     lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
@@ -79,7 +79,7 @@ async def test_a_list_shows_what_goes_on_and_the_last_messages(user, make_sessio
     assert row["messages"][1]["cut"] == "the first 400 of 500 characters"
 
 
-async def test_a_list_that_is_too_large_is_cut_and_says_so(user, make_session):
+async def test_oversized_session_list_is_truncated_with_notice(user, make_session):
     for _ in range(8):
         say(make_session(user), *["水" * 400] * 20)
     result = await call_tool(make_tool_env(make_session(user)), "sessions_list", message_limit=20)
@@ -88,7 +88,7 @@ async def test_a_list_that_is_too_large_is_cut_and_says_so(user, make_session):
     assert told(result) == result.details
 
 
-async def test_nobody_elses_sessions_are_seen_not_even_by_office(user, make_user, make_session):
+async def test_other_users_sessions_are_hidden_even_from_auditors(user, make_user, make_session):
     stranger, auditor = make_user(), make_user("Auditor")
     secret = make_session(stranger, "agent:main:secret")
     say(secret, "the launch code")
@@ -103,7 +103,7 @@ async def test_nobody_elses_sessions_are_seen_not_even_by_office(user, make_user
                 assert "launch" not in result.text
 
 
-async def test_a_session_that_is_shared_with_the_person_is_seen_under_its_own_name(user, make_user, make_session):
+async def test_shared_session_is_listed_by_its_id(user, make_user, make_session):
     friend = make_user()
     theirs = make_session(friend, "agent:main:plan")
     say(theirs, "the plan")
@@ -116,7 +116,7 @@ async def test_a_session_that_is_shared_with_the_person_is_seen_under_its_own_na
     assert [message["text"] for message in shown.details["messages"]] == ["the plan"]
 
 
-async def test_in_a_shared_session_only_what_all_of_its_people_may_see_is_reached(user, make_user, make_session):
+async def test_shared_session_reaches_only_sessions_visible_to_all_members(user, make_user, make_session):
     """Neither a guest nor the owner gets at the other's sessions through the agent they share."""
     guest = make_user()
     room, both = make_session(user, "agent:main:room"), make_session(user, "agent:main:both")
@@ -132,7 +132,7 @@ async def test_in_a_shared_session_only_what_all_of_its_people_may_see_is_reache
     assert "agent:main:private" in keys(await call_tool(by_owner, "sessions_list"))
 
 
-async def test_history_shows_messages_and_tools_only_when_asked(user, make_session):
+async def test_history_includes_tool_calls_only_on_request(user, make_session):
     session = make_session(user)
     say(session, "hello")
     call = {"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "x" * 600}}
@@ -151,7 +151,7 @@ async def test_history_shows_messages_and_tools_only_when_asked(user, make_sessi
     assert (full[2]["tool"], full[2]["text"]) == ("read", "content")
 
 
-async def test_history_is_cut_at_its_old_end_and_says_so(user, make_session):
+async def test_history_drops_oldest_messages_with_notice(user, make_session):
     session, here = make_session(user), make_tool_env(make_session(user))
     say(session, *(f"{number} " + "水" * 5_000 for number in range(6)))
     few = await call_tool(here, "sessions_history", session_key=session.key, limit=1)
@@ -163,7 +163,7 @@ async def test_history_is_cut_at_its_old_end_and_says_so(user, make_session):
     assert told(many) == many.details
 
 
-async def test_a_reset_and_a_deletion_take_the_history_away(user, make_session):
+async def test_history_is_unavailable_after_reset_or_deletion(user, make_session):
     session, here = make_session(user), make_tool_env(make_session(user))
     say(session, "before")
     session_service.reset_session(user, session)
@@ -172,7 +172,7 @@ async def test_a_reset_and_a_deletion_take_the_history_away(user, make_session):
     assert (await call_tool(here, "sessions_history", session_key=session.key)).is_error
 
 
-async def test_words_of_others_cannot_end_their_marks(user, make_session):
+async def test_untrusted_text_cannot_close_its_markers(user, make_session):
     session, here = make_session(user), make_tool_env(make_session(user))
     say(session, "hello")
     first = await call_tool(here, "sessions_history", session_key=session.key)
@@ -184,13 +184,13 @@ async def test_words_of_others_cannot_end_their_marks(user, make_session):
 
 
 @pytest.mark.parametrize("key", ["agent:main:none", "session:nonsense", "two words", "agent::x", "x" * 600])
-async def test_a_key_that_names_nothing_is_refused_in_words(user, make_session, key):
+async def test_unknown_session_key_is_rejected(user, make_session, key):
     result = await call_tool(make_tool_env(make_session(user)), "sessions_history", session_key=key)
     assert result.is_error
     assert "session" in result.text
 
 
-async def test_status_tells_facts_of_this_session_or_another(user, make_session):
+async def test_status_describes_current_or_given_session(user, make_session):
     Agent.objects.create(slug="helper", name="Helper", model="openai/gpt-helper")
     here, there = make_session(user, "agent:main:here"), make_session(user, "agent:helper:main")
     gone = make_session(user, "agent:nobody:main")
@@ -206,7 +206,7 @@ async def test_status_tells_facts_of_this_session_or_another(user, make_session)
     )
 
 
-async def test_agents_are_listed_without_those_switched_off(user, make_session):
+async def test_agent_list_excludes_disabled_agents(user, make_session):
     Agent.objects.create(slug="helper", name="Helper")
     Agent.objects.create(slug="off", name="Off", enabled=False)
     result = await call_tool(make_tool_env(make_session(user)), "agents_list")
@@ -218,6 +218,6 @@ async def test_agents_are_listed_without_those_switched_off(user, make_session):
     }
 
 
-def test_whoever_sends_is_the_owner_unless_said_otherwise():
+def test_sender_defaults_to_owner():
     assert ToolEnv(None, "main", 7, "s", "k").sender_id == 7
     assert ToolEnv(None, "main", 7, "s", "k", sender_id=8).sender_id == 8

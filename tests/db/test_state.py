@@ -34,7 +34,7 @@ def complete(claimed):
         )
 
 
-def test_an_accepted_run_has_its_first_event_and_the_session_its_title(user, make_session):
+def test_accepted_run_creates_event_and_session_title(user, make_session):
     session = make_session(user)
     accepted = accept(user, session, "k1", "What is\n the   time?")
     event = Event.objects.get(run=accepted.pk)
@@ -43,21 +43,21 @@ def test_an_accepted_run_has_its_first_event_and_the_session_its_title(user, mak
     assert Session.objects.get(pk=session.pk).title == "What is the time?"
 
 
-def test_the_same_key_answers_with_the_first_run(user, make_session):
+def test_repeated_key_returns_first_run(user, make_session):
     session = make_session(user)
     first, again = accept(user, session, "k1"), accept(user, session, "k1")
     assert (again.pk, again.created, again.accepted_at_ms) == (first.pk, False, first.accepted_at_ms)
     assert Session.objects.get(pk=session.pk).cursor == 1
 
 
-def test_the_same_key_with_another_body_is_a_conflict(user, make_session):
+def test_same_key_with_different_body_conflicts(user, make_session):
     session = make_session(user)
     accept(user, session, "k1")
     with pytest.raises(Conflict):
         accept(user, session, "k1", "something else")
 
 
-def test_a_session_deleted_meanwhile_takes_no_more_messages(user, make_session):
+def test_deleted_session_accepts_no_messages(user, make_session):
     session = make_session(user)
     Session.objects.filter(pk=session.pk).update(deleted_at="2026-01-01T00:00:00Z")
     with pytest.raises(NotFound):
@@ -65,12 +65,12 @@ def test_a_session_deleted_meanwhile_takes_no_more_messages(user, make_session):
     assert not Run.objects.exists()
 
 
-def test_the_same_key_of_two_users_makes_two_runs(make_user, make_session):
+def test_same_key_of_two_users_creates_two_runs(make_user, make_session):
     one, two = make_user(), make_user()
     assert accept(one, make_session(one), "k1").pk != accept(two, make_session(two), "k1").pk
 
 
-def test_a_hundred_simultaneous_accepts_make_one_run(user, make_session):
+def test_concurrent_accepts_create_one_run(user, make_session):
     session, answers = make_session(user), []
 
     def send():
@@ -89,7 +89,7 @@ def test_a_hundred_simultaneous_accepts_make_one_run(user, make_session):
     assert list(Event.objects.filter(session=session).values_list("cursor", flat=True)) == [1]
 
 
-def test_too_many_queued_runs_are_refused_in_words(user, make_session, settings):
+def test_run_over_queue_limit_is_rejected(user, make_session, settings):
     settings.MAX_QUEUED_PER_USER = 2
     session = make_session(user)
     accept(user, session, "k1")
@@ -98,7 +98,7 @@ def test_too_many_queued_runs_are_refused_in_words(user, make_session, settings)
         accept(user, session, "k3")
 
 
-def test_a_claim_brings_the_prompt_into_the_transcript(user, make_session):
+def test_claim_adds_prompt_to_transcript(user, make_session):
     session = make_session(user)
     accept(user, session, "k1", "hello")
     (claimed,) = claim()
@@ -108,7 +108,7 @@ def test_a_claim_brings_the_prompt_into_the_transcript(user, make_session):
     assert [e.data["phase"] for e in Event.objects.filter(run=claimed.pk).order_by("seq")] == ["accepted", "start"]
 
 
-def test_runs_of_one_session_are_claimed_one_after_the_other(user, make_session):
+def test_runs_of_one_session_are_claimed_sequentially(user, make_session):
     session = make_session(user)
     for key in ("k1", "k2", "k3"):
         accept(user, session, key)
@@ -120,7 +120,7 @@ def test_runs_of_one_session_are_claimed_one_after_the_other(user, make_session)
     assert order == ["k1", "k2", "k3"]
 
 
-def test_a_lane_never_holds_more_than_its_maximum(user, make_session):
+def test_lane_never_exceeds_its_maximum(user, make_session):
     Lane.objects.filter(name="main").update(max_running=2)
     for number in range(5):
         accept(user, make_session(user), f"k{number}")
@@ -131,7 +131,7 @@ def test_a_lane_never_holds_more_than_its_maximum(user, make_session):
     assert len(claim()) == 1
 
 
-def test_the_user_with_fewer_running_comes_first(make_user, make_session):
+def test_user_with_fewer_running_runs_comes_first(make_user, make_session):
     Lane.objects.filter(name="main").update(max_running=2)
     busy, late = make_user(), make_user()
     for number in range(4):
@@ -140,7 +140,7 @@ def test_the_user_with_fewer_running_comes_first(make_user, make_session):
     assert {claimed.run_id for claimed in claim()} == {"b0", "l1"}
 
 
-def test_a_thousand_cron_runs_do_not_keep_a_message_waiting(make_user, make_session, settings):
+def test_queued_cron_runs_do_not_delay_message(make_user, make_session, settings):
     settings.MAX_QUEUED_PER_USER = 2000
     machine, human = make_user(), make_user()
     for number in range(1000):
@@ -154,7 +154,7 @@ def test_a_thousand_cron_runs_do_not_keep_a_message_waiting(make_user, make_sess
     assert [claimed.run_id for claimed in message.runs] == ["m1"]
 
 
-def test_a_small_worker_serves_the_lanes_in_turn(user, make_session):
+def test_worker_with_one_slot_alternates_lanes(user, make_session):
     for number in range(3):
         accept(user, make_session(user), f"c{number}", lane="cron")
         accept(user, make_session(user), f"m{number}", lane="main")
@@ -167,7 +167,7 @@ def test_a_small_worker_serves_the_lanes_in_turn(user, make_session):
     assert order == ["c0", "m0", "c1", "m1", "c2", "m2"]
 
 
-def test_a_parked_run_holds_no_slot_but_keeps_the_turn(user, make_session):
+def test_parked_run_frees_slot_but_blocks_its_session(user, make_session):
     Lane.objects.filter(name="main").update(max_running=1)
     session = make_session(user)
     accept(user, session, "k1")
@@ -185,7 +185,7 @@ def test_a_parked_run_holds_no_slot_but_keeps_the_turn(user, make_session):
     assert (resumed.run_id, resumed.first, resumed.lease) == ("k1", False, 2)
 
 
-def test_a_stale_worker_writes_nothing(user, make_session):
+def test_stale_worker_cannot_write(user, make_session):
     accept(user, make_session(user), "k1")
     (stale,) = claim(worker="w1")
     Run.objects.filter(pk=stale.pk).update(lease_until=1.0)
@@ -206,7 +206,7 @@ def test_a_stale_worker_writes_nothing(user, make_session):
     complete(rescued)
 
 
-def test_append_leaves_out_the_run_whose_fence_fails_and_writes_the_others(user, make_session):
+def test_append_skips_only_runs_with_stale_lease(user, make_session):
     for key in ("k1", "k2"):
         accept(user, make_session(user), key)
     good, bad = claim()
@@ -218,7 +218,7 @@ def test_append_leaves_out_the_run_whose_fence_fails_and_writes_the_others(user,
     assert Event.objects.filter(run=bad.pk).count() == 2
 
 
-def test_a_run_that_kills_its_workers_is_poisoned(user, make_session, settings):
+def test_run_that_keeps_killing_workers_is_poisoned(user, make_session, settings):
     accept(user, make_session(user), "k1")
     (claimed,) = claim()
     for _ in range(settings.MAX_RESCUES):
@@ -231,7 +231,7 @@ def test_a_run_that_kills_its_workers_is_poisoned(user, make_session, settings):
     assert (last.data["phase"], last.data["kind"]) == ("error", "poisoned")
 
 
-def test_a_lease_given_back_is_a_hand_over_and_not_a_death(user, make_session):
+def test_released_lease_does_not_count_as_rescue(user, make_session):
     accept(user, make_session(user), "k1")
     (claimed,) = claim()
     with transaction.atomic():
@@ -240,7 +240,7 @@ def test_a_lease_given_back_is_a_hand_over_and_not_a_death(user, make_session):
     assert (next_owner.pk, next_owner.rescues) == (claimed.pk, 0)
 
 
-def test_abort_ends_a_queued_run_at_once_and_asks_the_worker_of_a_running_one(user, make_session):
+def test_abort_ends_queued_run_and_signals_running_one(user, make_session):
     session = make_session(user)
     accept(user, session, "k1")
     accept(user, session, "k2")
@@ -252,7 +252,7 @@ def test_abort_ends_a_queued_run_at_once_and_asks_the_worker_of_a_running_one(us
         assert queue.renew_leases([running]) == {running.pk: "rpc"}
 
 
-def test_seq_and_cursor_have_no_holes(user, make_session):
+def test_seq_and_cursor_have_no_gaps(user, make_session):
     session = make_session(user)
     for key in ("k1", "k2"):
         accept(user, session, key)
@@ -266,11 +266,11 @@ def test_seq_and_cursor_have_no_holes(user, make_session):
         assert list(run.events.order_by("seq").values_list("seq", flat=True)) == [1, 2, 3, 4, 5]
 
 
-def test_the_database_clock_is_a_clock():
+def test_database_clock_matches_system_clock():
     assert abs(sql.db_now() - __import__("time").time()) < 60
 
 
-def test_time_without_a_worker_is_not_running_time(user, make_session):
+def test_time_without_worker_is_not_running_time(user, make_session):
     accept(user, make_session(user), "k1")
     (claimed,) = claim()
     with transaction.atomic():
@@ -281,7 +281,7 @@ def test_time_without_a_worker_is_not_running_time(user, make_session):
     assert next_owner.running_seconds < 3600
 
 
-def test_a_long_run_keeps_its_own_beginning_in_the_models_history(user, make_session):
+def test_long_run_keeps_its_prompt_in_model_history(user, make_session):
     session = make_session(user)
     accept(user, session, "k1", "the question")
     (claimed,) = claim()
@@ -292,7 +292,7 @@ def test_a_long_run_keeps_its_own_beginning_in_the_models_history(user, make_ses
     assert (len(history), history[0].text, history[-1].text) == (451, "the question", "x449")
 
 
-def test_words_put_in_meanwhile_do_not_seem_to_answer_the_run(user, make_session):
+def test_injected_message_precedes_prompt_in_model_history(user, make_session):
     session = make_session(user)
     accept(user, session, "k1", "the question")
     (claimed,) = claim()
@@ -300,7 +300,7 @@ def test_words_put_in_meanwhile_do_not_seem_to_answer_the_run(user, make_session
     assert [entry.text for entry in read_model_history(session.pk, 1, claimed.pk)] == ["by the way", "the question"]
 
 
-def test_after_a_reset_the_list_shows_nothing_of_what_was_said_before(user, make_session):
+def test_reset_clears_last_message_preview(user, make_session):
     session = make_session(user)
     session_service.inject_message(user, session, "old words")
     session_service.reset_session(user, session)
@@ -308,7 +308,7 @@ def test_after_a_reset_the_list_shows_nothing_of_what_was_said_before(user, make
     assert "lastMessagePreview" not in row
 
 
-def test_a_run_can_be_asked_for_after_its_session_was_deleted(user, make_user, make_session):
+def test_run_state_is_readable_after_session_deletion(user, make_user, make_session):
     session = make_session(user)
     accept(user, session, "k1")
     session_service.delete_session(user, session)
@@ -317,7 +317,7 @@ def test_a_run_can_be_asked_for_after_its_session_was_deleted(user, make_user, m
         selectors.read_run_state(make_user(), "k1")
 
 
-def test_long_prompts_that_wait_do_not_fill_a_reply(user, make_session):
+def test_long_queued_prompts_are_truncated_in_history(user, make_session):
     session = make_session(user)
     accept(user, session, "k1", "y" * 100_000)
     assert len(read_history(session, limit=10).queued[0]["text"]) == MAX_QUEUED_CHARACTERS

@@ -49,7 +49,7 @@ def page(make_user, *groups: str):
     return lambda address: client.get(address, secure=True)
 
 
-def test_an_operator_reads_why_a_call_was_refused_and_not_what_people_wrote(make_user, refused):
+def test_operator_sees_denial_reason_but_no_message_text(make_user, refused):
     get = page(make_user, "Operator")
     assert "refused by layer agent: deny entry `write`" in get("/admin/sessions_app/toolcall/").content.decode()
     one = get(f"/admin/sessions_app/toolcall/{refused.pk}/change/").content.decode()
@@ -59,7 +59,7 @@ def test_an_operator_reads_why_a_call_was_refused_and_not_what_people_wrote(make
     assert get("/admin/sessions_app/transcriptentry/").status_code == 403
 
 
-def test_an_auditor_reads_everything_and_changes_nothing(make_user, refused):
+def test_auditor_can_read_but_not_change(make_user, refused):
     get = page(make_user, "Auditor")
     assert "a private answer" in get(f"/admin/sessions_app/toolcall/{refused.pk}/change/").content.decode()
     assert "a private question" in get(f"/admin/sessions_app/run/{refused.run_id}/change/").content.decode()

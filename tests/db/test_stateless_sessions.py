@@ -40,7 +40,7 @@ def left():
     return set(Session.objects.values_list("key", flat=True))
 
 
-async def test_it_goes_with_all_its_rows_and_its_directory(user, monkeypatch, settings, tmp_path):
+async def test_expired_session_is_deleted_with_rows_and_directory(user, monkeypatch, settings, tmp_path):
     monkeypatch.setattr(session_cleanup, "BATCH_SIZE", 2)
     session = await db.write(make, user)
     settings.HOME = tmp_path
@@ -56,7 +56,7 @@ async def test_it_goes_with_all_its_rows_and_its_directory(user, monkeypatch, se
     assert [path.name for path in (tmp_path / "sandboxes").iterdir()] == ["session-of-another"]
 
 
-async def test_one_with_a_command_that_still_runs_stays(user):
+async def test_session_with_running_command_is_kept(user):
     session = await db.write(make, user)
     facts = {"name": "x", "generation": 1, "call_id": "c", "plan": {}, "plan_hash": "", "worker": "w", "started_at": clock.now()}
     running = await db.write(Command.objects.create, session=session, run=await db.read(Run.objects.get), **facts)
@@ -68,14 +68,14 @@ async def test_one_with_a_command_that_still_runs_stays(user):
 
 
 @pytest.mark.parametrize("setting", [{"days": 29}, {"channel": "webchat"}, {"ended": False}])
-async def test_one_that_is_young_somebodys_or_unfinished_stays(user, setting):
+async def test_recent_regular_or_unfinished_session_is_kept(user, setting):
     await db.write(make, user, **setting)
     await keep_house()
     assert len(await db.read(left)) == 1
     assert await db.read(Run.objects.count) == 1
 
 
-async def test_one_in_which_people_were_asked_stays_with_what_they_answered(user):
+async def test_session_with_approval_request_is_kept(user):
     session = await db.write(make, user)
     now = clock.now()
     facts = {"call_id": "c", "tool": "exec", "agent": "main", "plan": {}, "plan_hash": "", "shown": {}}
@@ -90,7 +90,7 @@ async def test_one_in_which_people_were_asked_stays_with_what_they_answered(user
     assert await db.read(Approval.objects.filter(pk=asked.pk).exists)
 
 
-async def test_what_somebody_made_their_own_stays(user, make_user):
+async def test_pinned_shared_or_parent_session_is_kept(user, make_user):
     pinned, shared, child = [await db.write(make, user, name) for name in ("pinned", "shared", "parent")]
     await db.write(make, user, "nobodys")
     await db.write(marks.mark_session, user, pinned, pinned=True)
@@ -100,7 +100,7 @@ async def test_what_somebody_made_their_own_stays(user, make_user):
     assert {key.rpartition(":")[2] for key in await db.read(left)} == {"pinned", "shared", "parent", "child"}
 
 
-async def test_a_message_that_comes_meanwhile_keeps_it(user):
+async def test_concurrent_message_prevents_deletion(user):
     session = await db.write(make, user)
     before = clock.now() - dt.timedelta(days=30)
     assert await db.read(session_cleanup.list_expired, before) == [session.pk]
@@ -109,7 +109,7 @@ async def test_a_message_that_comes_meanwhile_keeps_it(user):
     assert await db.read(Session.objects.get, pk=session.pk, deleted_at=None)
 
 
-async def test_what_a_worker_left_half_done_is_finished(user):
+async def test_interrupted_deletion_is_completed(user):
     session = await db.write(make, user)
     before = clock.now() - dt.timedelta(days=30)
     assert await db.write(session_cleanup.hide_session, session.pk, before)
@@ -118,7 +118,7 @@ async def test_what_a_worker_left_half_done_is_finished(user):
     assert not await db.read(left)
 
 
-async def test_for_ever_means_for_ever(user, settings):
+async def test_zero_days_disables_deletion(user, settings):
     settings.STATELESS_DAYS = 0
     await db.write(make, user, days=4000)
     await keep_house()

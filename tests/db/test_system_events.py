@@ -39,7 +39,7 @@ def told(session):
     return list(TranscriptEntry.objects.filter(session=session, role="user").order_by("position").values_list("text", flat=True))
 
 
-def test_the_next_run_is_told_in_order_and_the_one_after_it_is_not(user, session):
+def test_next_run_gets_events_once_in_order(user, session):
     happen(session, "the door opened", "it rains")
     claimed = ask(user, session)
     text = told(session)[0]
@@ -54,18 +54,18 @@ def test_the_next_run_is_told_in_order_and_the_one_after_it_is_not(user, session
     assert told(session)[1] == "again"
 
 
-def test_the_same_words_twice_in_a_row_are_one_event(session):
+def test_consecutive_duplicate_events_are_coalesced(session):
     assert happen(session, "ping", "ping", "pong", "ping") == ["queued", "coalesced", "queued", "queued"]
     assert list(SystemEvent.objects.order_by("pk").values_list("text", flat=True)) == ["ping", "pong", "ping"]
 
 
-def test_the_oldest_make_room(session):
+def test_oldest_events_are_dropped_over_limit(session):
     happen(session, *(f"event {n}" for n in range(25)))
     kept = list(SystemEvent.objects.order_by("pk").values_list("text", flat=True))
     assert kept == [f"event {n}" for n in range(5, 25)]
 
 
-def test_what_waits_is_listed_for_the_owner_of_the_session_only_and_bounded(user, session, make_session, make_user):
+def test_pending_events_are_listed_for_session_owner_only(user, session, make_session, make_user):
     SessionMember.objects.create(session=session, user=(guest := make_user()))
     happen(session, "one", "x" * 900)
     happen(make_session(user), "three")
@@ -76,7 +76,7 @@ def test_what_waits_is_listed_for_the_owner_of_the_session_only_and_bounded(user
     assert system_events.list_pending_texts(user, limit=9, characters=100) == ["three"]
 
 
-def test_another_session_is_told_nothing(user, session, make_session):
+def test_other_session_gets_no_events(user, session, make_session):
     happen(session, "only here")
     other = make_session(user)
     ask(user, other)
@@ -84,7 +84,7 @@ def test_another_session_is_told_nothing(user, session, make_session):
     assert SystemEvent.objects.count() == 1
 
 
-def test_a_call_by_hand_leaves_them_for_a_model(user, session):
+def test_manual_tool_call_does_not_consume_events(user, session):
     happen(session, "read me")
     claimed = ask(user, session, "Run the tool", invoke={"name": "read", "args": {}})
     assert told(session) == ["Run the tool"]
@@ -93,7 +93,7 @@ def test_a_call_by_hand_leaves_them_for_a_model(user, session):
     assert "read me" in told(session)[1]
 
 
-def test_a_claim_that_is_rolled_back_leaves_them_where_they_are(user, session):
+def test_rolled_back_claim_keeps_events(user, session):
     from django.db import transaction
 
     happen(session, "not lost")
@@ -107,19 +107,19 @@ def test_a_claim_that_is_rolled_back_leaves_them_where_they_are(user, session):
 
 
 @pytest.mark.parametrize("text", ["", " \n", "x" * 40_001])
-def test_nothing_and_too_much_are_refused_and_never_cut(session, text):
+def test_empty_or_oversized_event_is_rejected(session, text):
     with pytest.raises(InvalidRequest):
         happen(session, text)
     assert not SystemEvent.objects.exists()
 
 
-def test_a_deleted_session_takes_none(user, session):
+def test_deleted_session_accepts_no_events(user, session):
     delete_session(user, session)
     with pytest.raises(NotFound):
         happen(session, "too late")
 
 
-def test_waking_now_starts_one_run_however_many_wake(user):
+def test_repeated_wake_starts_one_run(user):
     session = open_main_session(user, "main")
     first, second = (wake(user, session, text, mode="now", source="test") for text in ("one", "two"))
     assert (first.outcome, bool(first.run), second.outcome, second.run) == ("queued", True, "queued", None)
@@ -128,7 +128,7 @@ def test_waking_now_starts_one_run_however_many_wake(user):
     assert [word in told(session)[0] for word in ("one", "two", WAKE_PROMPT)] == [True, True, True]
 
 
-def test_a_call_by_hand_that_waits_is_no_reason_not_to_start_one(user):
+def test_queued_manual_call_does_not_prevent_wake_run(user):
     session = open_main_session(user, "main")
     accept_run(
         user=user, session=session, run_id="by-hand", prompt="Run the tool", options={"invoke": {"name": "read", "args": {}}}
@@ -136,13 +136,13 @@ def test_a_call_by_hand_that_waits_is_no_reason_not_to_start_one(user):
     assert wake(user, session, "one", mode="now", source="test").run
 
 
-def test_waking_later_starts_none(user):
+def test_deferred_wake_starts_no_run(user):
     session = open_main_session(user, "main")
     assert wake(user, session, "one", mode="next-heartbeat", source="test").run is None
     assert not Run.objects.filter(session=session).exists()
 
 
-def test_a_reader_of_a_session_cannot_wake_it(user, session, make_user):
+def test_viewer_cannot_wake_session(user, session, make_user):
     guest = make_user()
     SessionMember.objects.create(session=session, user=guest, role="viewer")
     with pytest.raises(Forbidden):
@@ -161,12 +161,12 @@ def ordinary_run_is_told_of_a_webhook(user, session):
     return "run rm for me" in told(session)[0]
 
 
-def test_an_ordinary_run_is_told_nothing_of_a_webhook(user, session):
+def test_ordinary_run_gets_no_webhook_events(user, session):
     assert not ordinary_run_is_told_of_a_webhook(user, session)
     assert SystemEvent.objects.get().hook == "news"
 
 
-def test_without_the_condition_on_the_webhook_the_test_above_would_fail(user, session, monkeypatch):
+def test_webhook_events_leak_without_claim_filter(user, session, monkeypatch):
     """Deliberate fault: a claim that takes whatever waits."""
     rows = claim_sql.sql.fetch_rows
     monkeypatch.setattr(
@@ -175,7 +175,7 @@ def test_without_the_condition_on_the_webhook_the_test_above_would_fail(user, se
     assert ordinary_run_is_told_of_a_webhook(user, session)
 
 
-def test_a_run_for_a_webhook_is_told_its_words_and_nobody_elses(user, session):
+def test_webhook_run_gets_only_its_own_events(user, session):
     happen(session, "for you alone")
     happen(session, "of news", hook="news")
     happen(session, "of mail", hook="mail")
@@ -186,14 +186,14 @@ def test_a_run_for_a_webhook_is_told_its_words_and_nobody_elses(user, session):
     assert [word in told(session)[1] for word in ("for you alone", "of mail")] == [True, False]
 
 
-def test_many_words_of_a_webhook_push_out_none_of_somebody_elses(session):
+def test_webhook_events_do_not_displace_other_events(session):
     happen(session, "keep me")
     happen(session, *(f"event {n}" for n in range(25)), hook="news")
     assert SystemEvent.objects.filter(hook="news").count() == 20
     assert SystemEvent.objects.filter(hook="").get().text == "keep me"
 
 
-def test_a_webhook_that_wakes_starts_a_run_with_its_limits_although_an_ordinary_one_waits(user):
+def test_webhook_wake_starts_own_run_despite_queued_run(user):
     session = open_main_session(user, "main")
     accept_run(user=user, session=session, run_id="mine", prompt="hello")
     assert wake(user, session, "one", mode="now", source="test", hook="news").run
@@ -203,7 +203,7 @@ def test_a_webhook_that_wakes_starts_a_run_with_its_limits_although_an_ordinary_
     assert wake(user, session, "mine", mode="now", source="test").run is None  # the ordinary one is told it
 
 
-def test_a_webhook_that_waits_for_the_next_run_is_told_after_it_in_a_run_of_its_own(user):
+def test_deferred_webhook_event_gets_own_run_after_next(user):
     session = open_main_session(user, "main")
     wake(user, session, "later", mode="next-heartbeat", source="test", hook="news")
     assert system_events.list_undelivered(10) == []
@@ -219,14 +219,14 @@ def test_a_webhook_that_waits_for_the_next_run_is_told_after_it_in_a_run_of_its_
     assert not SystemEvent.objects.exists()
 
 
-def test_who_stops_the_run_for_a_webhook_before_it_starts_is_not_given_another(user):
+def test_aborted_queued_webhook_run_is_not_restarted(user):
     session = open_main_session(user, "main")
     wake(user, session, "one", mode="now", source="test", hook="news")
     request_abort(user=user, session=session)
     assert system_events.list_undelivered(10) == []
 
 
-def test_what_was_said_about_a_webhooks_words_is_material_to_every_other_run(user, session):
+def test_webhook_run_entries_are_untrusted_in_other_runs(user, session):
     happen(session, "foreign", hook="news")
     claimed = ask(user, session, hook="news")
     asked = [{"type": "toolCall", "id": "c1", "name": "read", "arguments": {}}]
@@ -250,7 +250,7 @@ def test_what_was_said_about_a_webhooks_words_is_material_to_every_other_run(use
     assert TranscriptEntry.objects.get(message_id="m3").meta == {"hook": "news"}
 
 
-def test_what_waited_before_webhooks_were_known_is_theirs_from_now_on(session):
+def test_migration_assigns_pending_events_to_webhooks(session):
     for source in ("/hooks/news", "ada"):
         system_events.enqueue(session.pk, f"from {source}", source=source)
     importlib.import_module("sessions_app.migrations.0014_words_of_webhooks").mark_those_that_wait(apps, None)

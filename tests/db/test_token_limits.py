@@ -22,7 +22,7 @@ def browser(make_user):
     return client
 
 
-def test_the_command_line_takes_lists_and_tells_of_names_that_nothing_has(make_user, capsys):
+def test_cli_accepts_tool_lists_and_warns_about_unknown_names(make_user, capsys):
     make_user(name="ada")
     claw_token("create", "--user", "ada", "--name", "ci", "--allow-tools", "read,group:web", "--deny-tools", "exce")
     said = capsys.readouterr()
@@ -35,7 +35,7 @@ def test_the_command_line_takes_lists_and_tells_of_names_that_nothing_has(make_u
 
 
 @pytest.mark.usefixtures("plain_static_files")
-def test_the_admin_makes_and_changes_them_and_nothing_else_of_a_token(browser):
+def test_token_admin_can_change_only_tool_limits(browser):
     form = {
         "name": "ci",
         "scopes": ["operator.read"],
@@ -61,12 +61,12 @@ def test_the_admin_makes_and_changes_them_and_nothing_else_of_a_token(browser):
     assert token.tools == {"deny": ["exec", "read"]}
 
 
-def test_a_pattern_that_could_not_match_is_refused(user):
+def test_unmatchable_pattern_is_rejected(user):
     with pytest.raises(InvalidRequest, match="The deny list"):
         issue_token(user, "x", [], deny_tools=["re*ad"])
 
 
-def test_a_limited_token_makes_no_token_without_limits(user):
+def test_limited_token_cannot_create_unlimited_token(user):
     _token, secret = issue_token(user, "ci", ["operator.write"], deny_tools=["exec"])
     with pytest.raises(Forbidden, match="tool limits"):
         issue_token(find_principal(secret).user, "free", ["operator.write"])

@@ -55,7 +55,7 @@ def texts(lines):
     return [block["text"] for line in lines[1:] for block in line["message"]["content"]]
 
 
-def test_an_imported_session_reads_as_the_file_says(user):
+def test_imported_session_matches_file(user):
     made = import_transcript(user, "agent:main:copy", file_of(*SENT))
     session = Session.objects.get(pk=made.session.pk)
     assert (made.entries, session.entry_count, session.cursor, session.title, session.owner) == (5, 5, 1, "Tidying", user)
@@ -72,7 +72,7 @@ def test_an_imported_session_reads_as_the_file_says(user):
     assert entries[2].created_at == dt.datetime(2026, 2, 1, 10, 15, 2, 123456, tzinfo=dt.UTC)
 
 
-def test_export_gives_what_was_imported(user, monkeypatch):
+def test_import_and_export_round_trip(user, monkeypatch):
     monkeypatch.setattr(transfer, "PAGE_SIZE", 2)
     first = exported(import_transcript(user, "agent:main:one", file_of(*SENT)).session)
     file = io.BytesIO("\n".join(map(json.dumps, first)).encode())
@@ -82,7 +82,7 @@ def test_export_gives_what_was_imported(user, monkeypatch):
     assert (first[0]["key"], second[0]["key"], second[0]["title"]) == ("agent:main:one", "agent:main:two", "Tidying")
 
 
-def test_an_import_is_told_once_and_starts_nothing(user):
+def test_import_creates_one_event_and_no_run(user):
     session = import_transcript(user, "agent:main:copy", file_of(*SENT)).session
     assert list(Event.objects.filter(session=session).values_list("cursor", "stream", "data", "run")) == [
         (1, "session", {"change": "imported"}, None)
@@ -90,19 +90,19 @@ def test_an_import_is_told_once_and_starts_nothing(user):
     assert not Run.objects.exists()
 
 
-async def test_listeners_hear_of_an_import(user, bus_messages, eventually):
+async def test_import_is_announced_on_bus(user, bus_messages, eventually):
     session = import_transcript(user, "agent:main:copy", file_of(*SENT)).session
     await eventually(lambda: [m for m in bus_messages if m["k"] == "events" and m["session"] == str(session.pk)])
     assert [m["change"] for m in bus_messages if m["k"] == "session"] == ["created"]
 
 
-def test_a_tool_call_in_a_file_is_never_carried_out(user):
+def test_imported_tool_call_is_never_executed(user):
     session = import_transcript(user, "agent:main:copy", file_of(*SENT[:2])).session
     history = [to_message(entry) for entry in read_model_history(session.pk, 1)]
     assert find_unanswered_calls(normalize_history([*history, UserMessage("and now?")])) == []
 
 
-def test_one_can_go_on_in_an_imported_session(user):
+def test_imported_session_can_be_continued(user):
     session = import_transcript(user, "agent:main:copy", file_of(*SENT)).session
     session_service.inject_message(user, session, "welcome back")
     session.refresh_from_db()
@@ -111,7 +111,7 @@ def test_one_can_go_on_in_an_imported_session(user):
 
 
 @pytest.mark.parametrize("at", [0, 1, 4])
-def test_a_bad_line_anywhere_means_that_nothing_is_written(user, at):
+def test_invalid_entry_aborts_whole_import(user, at):
     entries = list(SENT)
     entries[at] = ("message", {"role": "system", "content": []})
     with pytest.raises(InvalidRequest, match=f"^line {at + 2}: the role of a message"):
@@ -119,7 +119,7 @@ def test_a_bad_line_anywhere_means_that_nothing_is_written(user, at):
     assert not Session.objects.exists()
 
 
-def test_a_fault_while_writing_leaves_nothing(user, monkeypatch):
+def test_failed_import_is_rolled_back(user, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("the disk is gone")
 
@@ -130,12 +130,12 @@ def test_a_fault_while_writing_leaves_nothing(user, monkeypatch):
     assert not TranscriptEntry.objects.exists()
 
 
-def test_a_session_that_is_there_but_unused_is_filled(user, make_session):
+def test_import_fills_existing_empty_session(user, make_session):
     session = make_session(user, "agent:main:main")
     assert import_transcript(user, "main", file_of(*SENT)).session == session
 
 
-def test_a_session_in_which_something_was_said_is_left_alone(user, make_session):
+def test_import_into_session_with_messages_is_rejected(user, make_session):
     session = make_session(user, "agent:main:main")
     session_service.inject_message(user, session, "hello")
     session_service.reset_session(user, session)
@@ -144,13 +144,13 @@ def test_a_session_in_which_something_was_said_is_left_alone(user, make_session)
     assert TranscriptEntry.objects.get(kind="message").text == "hello"
 
 
-def test_a_session_with_a_queued_prompt_is_left_alone(user, make_session):
+def test_import_into_session_with_queued_prompt_is_rejected(user, make_session):
     lifecycle.accept_run(user=user, session=make_session(user, "agent:main:main"), run_id="r1", prompt="hi")
     with pytest.raises(Conflict, match="already in use"):
         import_transcript(user, "agent:main:main", file_of(*SENT))
 
 
-def test_the_same_key_of_somebody_else_is_another_session(user, make_user):
+def test_same_key_of_another_user_is_separate_session(user, make_user):
     other = make_user()
     theirs = import_transcript(other, "agent:main:main", file_of(*SENT)).session
     mine = import_transcript(user, "agent:main:main", file_of(*SENT[:1])).session
@@ -158,7 +158,7 @@ def test_the_same_key_of_somebody_else_is_another_session(user, make_user):
     assert (len(exported(mine)), len(exported(theirs))) == (2, 6)
 
 
-def test_what_was_said_before_a_reset_is_exported_only_on_demand(user, make_session):
+def test_messages_before_reset_are_exported_only_on_request(user, make_session):
     session = make_session(user)
     session_service.inject_message(user, session, "before")
     session_service.reset_session(user, session)
@@ -168,7 +168,7 @@ def test_what_was_said_before_a_reset_is_exported_only_on_demand(user, make_sess
 
 
 @pytest.mark.parametrize(("words_after", "left"), [(["after"], ["after"]), ([], [])])
-def test_a_reset_stays_one_through_export_and_import(user, make_session, words_after, left):
+def test_export_and_import_preserve_resets(user, make_session, words_after, left):
     session = make_session(user)
     for before in ("first", "second"):
         session_service.inject_message(user, session, before)
@@ -183,7 +183,7 @@ def test_a_reset_stays_one_through_export_and_import(user, make_session, words_a
     assert [entry.text for entry in read_model_history(copy.pk, copy.generation)] == left
 
 
-def test_entries_of_one_moment_are_written_in_pages(user, monkeypatch):
+def test_entries_with_same_timestamp_are_inserted_in_batches(user, monkeypatch):
     sizes, insert = [], transfer.journal.insert_entries
     monkeypatch.setattr(transfer.journal, "insert_entries", lambda batch, now: (sizes.append(len(batch)), insert(batch, now)))
     lines = file_of(*[SENT[0]] * 50).getvalue().splitlines()
@@ -198,7 +198,7 @@ class Stdin:
         self.buffer = file
 
 
-def test_export_and_import_copy_a_session_to_another_account(make_user, tmp_path, monkeypatch, capsysbinary):
+def test_export_and_import_copy_session_to_another_account(make_user, tmp_path, monkeypatch, capsysbinary):
     ada, bob = make_user(name="ada"), make_user(name="bob")
     import_transcript(ada, "agent:main:notes", file_of(*SENT))
     path = tmp_path / "notes.jsonl"
@@ -217,7 +217,7 @@ def test_export_and_import_copy_a_session_to_another_account(make_user, tmp_path
     assert [len(copy) for copy in copies] == [6, 6]
 
 
-def test_export_warns_about_lines_too_long_to_import(user, make_session, capsysbinary):
+def test_export_warns_about_entries_too_long_to_import(user, make_session, capsysbinary):
     session = make_session(user, "agent:main:main")
     session_service.inject_message(user, session, "ü" * (8 << 20))
     main.run(["export", "--user", user.username, "--session", "main"])
@@ -243,7 +243,7 @@ def test_export_and_import_report_errors(make_user, arguments, words):
 
 
 @pytest.mark.parametrize(("place", "words"), [("", "is not a file"), ("missing/x.jsonl", "cannot write .*: No such file")])
-def test_export_to_an_invalid_path_fails(user, make_session, tmp_path, place, words):
+def test_export_to_invalid_path_fails(user, make_session, tmp_path, place, words):
     make_session(user, "agent:main:main")
     with pytest.raises(CommandFailed, match=words):
         main.run(["export", "--user", user.username, "--session", "main", "-o", str(tmp_path / place)])

@@ -32,7 +32,7 @@ def talk(user, make_session):
     return session
 
 
-def test_each_message_says_who_spoke_and_what_it_has_used(talk):
+def test_usage_log_entries_have_role_and_usage(talk):
     question, call, result, answer = usage_reports.read_usage_log(talk, 10)
     assert (question["role"], question["content"], "tokens" in question) == ("user", "what is in it?", False)
     assert call == {**call, "role": "assistant", "content": "I look.\n[Tool: read]", "tokens": 42, "cost": 0.0015}
@@ -41,13 +41,13 @@ def test_each_message_says_who_spoke_and_what_it_has_used(talk):
     assert question["timestamp"] <= answer["timestamp"]
 
 
-def test_only_the_newest_are_told_and_only_as_many_as_fit(talk, monkeypatch):
+def test_usage_log_keeps_newest_entries_within_limits(talk, monkeypatch):
     assert [entry["content"] for entry in usage_reports.read_usage_log(talk, 1)] == ["Much."]
     monkeypatch.setattr(usage_reports, "MAX_REPLY_BYTES", 500)
     assert [entry["content"] for entry in usage_reports.read_usage_log(talk, 10)] == ["Much."]
 
 
-def test_what_was_taken_back_or_was_before_a_reset_is_not_told(user, talk):
+def test_usage_log_excludes_rewound_and_reset_messages(user, talk):
     accept_run(user=user, session=talk, run_id="k2", prompt="and now?")
     queue.write_step(queue.claim_runs("w1", 1).runs[0], to=Run.Status.COMPLETED, reason="stop")
     second = talk.entries.get(text="and now?").message_id

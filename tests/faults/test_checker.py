@@ -19,7 +19,7 @@ def found(**changes: Callable[[Any], Any]) -> set[str]:
     return {violation.promise for violation in find_violations(*sample_round(**changes))}
 
 
-def test_a_round_as_it_should_be_breaks_no_promise():
+def test_correct_round_violates_no_invariant():
     assert find_violations(*sample_round()) == []
 
 
@@ -182,11 +182,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_broken_promise_is_named(fault):
+def test_violated_invariant_is_named(fault):
     promises, changes = FAULTS[fault]
     assert found(**changes) == set(promises.split())
 
 
-def test_every_promise_has_a_fault_that_breaks_it():
+def test_every_invariant_has_a_fault_that_violates_it():
     broken = {promise for promises, _ in FAULTS.values() for promise in promises.split()}
     assert broken == set(CHECKS)

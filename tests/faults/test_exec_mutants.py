@@ -18,7 +18,7 @@ from sessions_app.models import Session
 from sessions_app.runs import lifecycle, tool_calls
 from tests.harness.commands import allow_all_commands, exec_prompt, find_processes, require_approval, unique_sleep
 from tests.harness.worker import WorkerHarness, transcript_of
-from tools_app.approvals import approvers, supervise
+from tools_app.approvals import approvers, command_decision
 from tools_app.approvals import requests as approval_requests
 from tools_app.builtin import exec as exec_tool
 from tools_app.exec import planning
@@ -275,9 +275,9 @@ def leaves_questions_of_stopped_runs_open(monkeypatch) -> None:
 
 def compares_no_hashes(monkeypatch) -> None:
     monkeypatch.setattr(
-        supervise,
+        command_decision,
         "_apply_approval",
-        lambda answer, planned, *_: supervise.Supervision("allow", plan=planned.plan, approval=str(answer.pk)),
+        lambda answer, planned, *_: command_decision.Supervision("allow", plan=planned.plan, approval=str(answer.pk)),
     )
     monkeypatch.setattr(approval_requests, "use_approval", any_answer_of_the_call)
 
@@ -327,7 +327,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(("promise", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_with_commands_breaks_its_promise(
+async def test_exec_mutation_violates_its_invariant(
     promise, scenario, mutate, harness: WorkerHarness, make_session, make_user, eventually, monkeypatch
 ):
     approver = make_user("Approver")

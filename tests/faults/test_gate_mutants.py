@@ -180,17 +180,17 @@ def place(tmp_path, monkeypatch):
     return make_place(tmp_path, monkeypatch)
 
 
-async def test_without_a_fault_nothing_gets_through(place):
+async def test_unmodified_gate_allows_no_hostile_command(place):
     assert [found async for found in allowed_against(place)] == []
 
 
 @pytest.mark.parametrize(("lesson", "mutate"), MUTANTS, ids=[f"{lesson}-{mutate.__name__}" for lesson, mutate in MUTANTS])
-async def test_a_fault_of_the_gate_breaks_its_lesson(lesson, mutate, place, monkeypatch):
+async def test_gate_mutation_violates_only_its_invariant(lesson, mutate, place, monkeypatch):
     mutate(monkeypatch)
     through = [found async for found in allowed_against(place)]
     assert {broken for broken, _ in through} == {lesson}, through
 
 
-def test_the_lines_are_those_that_the_gate_is_tested_with():
+def test_mutation_commands_are_in_the_gate_test_set():
     assert {each for lines in (UNSEEN, *LINES.values()) for each in lines} <= set(HOSTILE)
     assert set(OWN_GUARD) <= set(DANGEROUS)

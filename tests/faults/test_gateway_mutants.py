@@ -89,7 +89,7 @@ async def promises_broken(scenario, user, make_session) -> set[str]:
 
 
 @pytest.mark.parametrize(("promises", "scenario", "mutate"), MUTANTS, ids=[scenario.__name__ for _, scenario, _ in MUTANTS])
-async def test_a_fault_in_the_gateway_breaks_its_promise(promises, scenario, mutate, user, make_session, settings, monkeypatch):
+async def test_gateway_mutation_violates_its_invariant(promises, scenario, mutate, user, make_session, settings, monkeypatch):
     settings.POLL_SECONDS = 60.0  # what the poll finds would come in time to hide what the scenario shows
     assert await promises_broken(scenario, user, make_session) == set()
     with monkeypatch.context() as patched:

@@ -112,7 +112,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(("rule", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_at_the_entry_breaks_its_rule(rule, scenario, mutate, make_user, monkeypatch):
+async def test_http_mutation_violates_only_its_rule(rule, scenario, mutate, make_user, monkeypatch):
     with monkeypatch.context() as sound:
         assert await scenario(make_user, sound) == set()
     with monkeypatch.context() as faulty:

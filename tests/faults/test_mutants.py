@@ -156,7 +156,7 @@ async def promises_broken(scenario, user, make_session) -> set[str]:
 
 
 @pytest.mark.parametrize(("promises", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_in_the_code_breaks_its_promise(
+async def test_code_mutation_violates_its_invariant(
     promises, scenario, mutate, user, make_session, constraint_dropped, monkeypatch
 ):
     assert await promises_broken(scenario, user, make_session) == set()

@@ -31,7 +31,7 @@ FLOOD = 1_500  # pieces: 12 MB, several times what the queue of a socket and the
 MOST_FOR_A_DEAF_SOCKET = 2 << 20
 
 
-async def test_a_hundred_equal_requests_to_two_processes_make_one_run(stack, user):
+async def test_hundred_identical_requests_to_two_processes_start_one_run(stack, user):
     running = stack(webs=2)
     token = running.api_token(user)
     lines = [await RawConnection.open(running.ws_url(n % 2), token) for n in range(10)]
@@ -46,7 +46,7 @@ async def test_a_hundred_equal_requests_to_two_processes_make_one_run(stack, use
         await line.close()
 
 
-async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, make_session, eventually):
+async def test_sockets_that_never_read_are_closed_cheaply(stack, user, make_session, eventually):
     running = stack(workers=0)
     session, token = make_session(user), running.api_token(user)
     web = psutil.Process(running.webs[0].pid)
@@ -85,7 +85,7 @@ async def _flood(claimed, count: int, begin: int) -> None:
     await db.write(queue.append_events, [(claimed, pieces)], alone=True)
 
 
-async def test_the_real_times_hold(stack, user, make_session, eventually):
+async def test_runs_are_taken_over_with_production_timeouts(stack, user, make_session, eventually):
     """With the values people run with: one worker is killed, one is frozen; a third takes both runs over."""
     running = stack(workers=3, env=REAL_TIMES)
     held = {}
@@ -118,7 +118,7 @@ async def test_the_real_times_hold(stack, user, make_session, eventually):
     assert Event.objects.filter(run=run).count() == before
 
 
-async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_long(stack, user, make_session, eventually):
+async def test_worker_frozen_in_transaction_blocks_others_only_briefly(stack, user, make_session, eventually):
     """PostgreSQL ends its transaction after some seconds. On SQLite the others wait until it goes on."""
     # Patient, so that nobody is taken for dead who is only held up by a busy machine: that would be counted, and poison the run.
     running = stack(workers=2, launcher=("-m", "tests.faults.faulty_process"), env={"CLAWSITE_LEASE_SECONDS": "3"})

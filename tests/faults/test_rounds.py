@@ -50,7 +50,7 @@ def faulty(people, django_db_blocker):
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + ROUNDS))
-async def test_a_round_of_faults_breaks_no_promise(seed, faulty, people, database):
+async def test_round_of_faults_violates_no_invariant(seed, faulty, people, database):
     tokens = {user.pk: faulty.api_token(user) for user in people}
     rows, history = await Round(faulty, tokens, seed).run()
     found = find_violations(rows, history)

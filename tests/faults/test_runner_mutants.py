@@ -104,7 +104,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(("promise", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_in_the_runner_breaks_its_promise(
+async def test_runner_mutation_violates_its_invariant(
     promise, scenario, mutate, harness: WorkerHarness, make_session, eventually, monkeypatch
 ):
     writes = Writes(monkeypatch)

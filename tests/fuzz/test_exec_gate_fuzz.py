@@ -10,7 +10,7 @@ from tests.fuzz import oracle
 from tests.fuzz.chance import SEED
 from tests.fuzz.grammar import GOOD, WORDS_OF_GOOD, Lines
 from tools_app.exec.gate import examine, verdict
-from tools_app.exec.gate.shell import parser
+from tools_app.exec.gate.shell import shfmt
 from tools_app.exec.gate.types import AllowEntry, ExecContext, Executable, GateRules
 
 COUNT = int(os.environ.get("CLAWSITE_FUZZ_LINES", "1500"))
@@ -39,7 +39,7 @@ def files(tmp_path, monkeypatch):
         return Executable(name, f"/programs/{name}", f"/programs/{name}", "", bare=name) if name in ALLOWED else None
 
     monkeypatch.setattr(examine, "find_executable", find)
-    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
     monkeypatch.setattr(verdict, "_cache", type(verdict._cache)())
     return folder
 
@@ -65,7 +65,7 @@ async def missed(lines: list[str], files: Path, scratch: Path) -> tuple[int, int
 
 
 @pytest.mark.timeout(3600)
-async def test_what_is_allowed_runs_only_what_is_allowlisted(files, tmp_path):
+async def test_allowed_commands_run_only_allowlisted_programs(files, tmp_path):
     grammar = Lines(SEED)
     lines = [grammar.line() for _ in range(COUNT)]
     allowed, ran, wrong = await missed(lines, files, tmp_path)
@@ -75,21 +75,21 @@ async def test_what_is_allowed_runs_only_what_is_allowlisted(files, tmp_path):
     assert allowed > COUNT / 20 and ran > allowed / 2, f"CLAWSITE_FUZZ_SEED={SEED}: {allowed} allowed, {ran} ran"
 
 
-async def test_known_misses_of_the_parsers_are_asked_about(files):
+async def test_known_parser_misses_require_approval(files):
     assert await allowed_of(list(KNOWN_MISSES), files) == []
 
 
-async def test_without_the_filter_before_the_parsers_the_fuzz_finds_what_they_miss(files, tmp_path, monkeypatch):
+async def test_fuzz_detects_missing_spelling_filter(files, tmp_path, monkeypatch):
     monkeypatch.setattr(verdict, "find_spelling_doubts", lambda line: ())
     _, _, wrong = await missed(list(KNOWN_MISSES), files, tmp_path)
     assert wrong
 
 
-async def test_without_the_list_of_node_types_the_fuzz_finds_commands_in_substitutions(files, tmp_path, monkeypatch):
-    from tools_app.exec.gate.shell import walk
+async def test_fuzz_detects_missing_node_type_check(files, tmp_path, monkeypatch):
+    from tools_app.exec.gate.shell import find_commands
     from tools_app.exec.gate.shell.second_parser import SecondParserResult
 
-    monkeypatch.setattr(walk.Walker, "part", lambda self, node: None)
+    monkeypatch.setattr(find_commands.Walker, "part", lambda self, node: None)
     monkeypatch.setattr(verdict, "run_second_parser", lambda line: SecondParserResult())
     _, _, wrong = await missed(["aa $(xx)", 'aa "$(xx)"', "aa ${v:-$(xx)}"], files, tmp_path)
     assert len(wrong) == 3

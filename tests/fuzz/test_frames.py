@@ -108,7 +108,7 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.timeout(3600)
-def test_every_frame_is_answered_and_none_does_harm(world):
+def test_every_frame_gets_a_harmless_response(world):
     runner, callers, names, caplog = world
     of_role = {role: st.lists(frames(names, role), min_size=1, max_size=8) for role in ("operator", "node")}
     who = st.sampled_from(["user", "official", "user", "official", "node"])  # a node has few methods
@@ -128,7 +128,7 @@ def test_every_frame_is_answered_and_none_does_harm(world):
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("who", ["official", "node"])
-def test_every_method_of_a_role_is_reached_and_does_no_harm(world, monkeypatch, who):
+def test_every_method_of_a_role_is_reached_harmlessly(world, monkeypatch, who):
     """Chance alone takes thousands of talks to come by everywhere."""
     runner, callers, names, caplog = world
     role, reached = callers[who].role, set()
@@ -156,7 +156,7 @@ def test_every_method_of_a_role_is_reached_and_does_no_harm(world, monkeypatch, 
 
 
 @pytest.mark.timeout(3600)
-def test_before_the_handshake_nothing_but_a_good_connect_is_let_in(world):
+def test_only_valid_connect_is_accepted_before_handshake(world):
     runner, _callers, names, caplog = world
 
     async def knock(sent: Sent) -> None:
@@ -181,7 +181,7 @@ def test_before_the_handshake_nothing_but_a_good_connect_is_let_in(world):
 @pytest.mark.parametrize(
     ("who", "method"), [("user", "models.list"), ("official", "exec.approvals.get"), ("node", "node.invoke.result")]
 )
-def test_a_method_that_fails_is_found(world, monkeypatch, who, method):
+def test_fuzz_detects_failing_method(world, monkeypatch, who, method):
     """The deliberate fault: one that is ours, in a method of each caller's."""
     runner, callers, _names, _caplog = world
 
@@ -193,7 +193,7 @@ def test_a_method_that_fails_is_found(world, monkeypatch, who, method):
         runner.run(talk(callers[who], 4, [read(json.dumps({"type": "req", "id": "1", "method": method}))]))
 
 
-def test_an_answer_with_somebody_elses_words_is_found(world, monkeypatch):
+def test_fuzz_detects_response_with_foreign_data(world, monkeypatch):
     """The deliberate fault: a look-up that forgets whose it is."""
     from sessions_app.models import Session
 

@@ -19,7 +19,7 @@ from sessions_app.models import Run, Session, ToolCall
 from sessions_app.runs import lifecycle, queue, tool_calls
 from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.runs.types import ClaimedRun
-from tools_app.approvals.supervise import decide_command
+from tools_app.approvals.command_decision import decide_command
 from tools_app.core.definition import CallRef, ToolEnv
 from tools_app.core.supervision import Supervision
 from tools_app.exec.gate.types import Executable

@@ -9,7 +9,7 @@ from clawsite.infra import clock
 from sessions_app.models import Session, ToolCall
 from sessions_app.runs import lifecycle
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_store import policies
 from tools_app.policy_store.vocabulary import with_all_tools

@@ -4,34 +4,34 @@ from agents.models import Agent
 from tests.harness.worker import WorkerHarness, calls_of
 
 
-async def test_an_agents_own_time_out_ends_its_runs(harness: WorkerHarness):
+async def test_agent_timeout_ends_its_runs(harness: WorkerHarness):
     await Agent.objects.filter(slug="main").aupdate(run_timeout_seconds=0.3)
     run = await harness.answer("[[tokens=10 hang_after=3]]")
     assert (run.status, run.reason) == ("error", "timeout")
     assert "0.3 s" in run.error
 
 
-async def test_an_agents_instructions_reach_the_model(harness: WorkerHarness):
+async def test_agent_instructions_reach_the_model(harness: WorkerHarness):
     await Agent.objects.filter(slug="main").aupdate(instructions="Speak like a ship's cook.")
     await harness.answer("hello")
     assert "ship's cook" in str(harness.model.bodies[-1]["messages"][0])
 
 
-async def test_an_agent_that_is_switched_off_answers_nothing(harness: WorkerHarness):
+async def test_disabled_agent_does_not_reply(harness: WorkerHarness):
     await Agent.objects.filter(slug="main").aupdate(enabled=False)
     run = await harness.answer("hello")
     assert (run.status, run.reason) == ("error", "not_found")
     assert "disabled" in run.error
 
 
-async def test_a_refused_call_with_unreadable_arguments_is_refused_and_the_run_goes_on(harness: WorkerHarness):
+async def test_denied_call_with_invalid_arguments_does_not_end_run(harness: WorkerHarness):
     run = await harness.answer('[[tool=launch args="{broken"]]')
     assert (run.status, run.rescues) == ("completed", 0)
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "toolset")
 
 
-async def test_an_allowed_call_with_unreadable_arguments_is_explained_to_the_model(harness: WorkerHarness):
+async def test_allowed_call_with_invalid_arguments_returns_error_to_model(harness: WorkerHarness):
     run = await harness.answer('[[tool=read args="{broken"]]')
     assert (run.status, run.rescues) == ("completed", 0)
     (call,) = calls_of(run)

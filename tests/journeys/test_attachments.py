@@ -19,7 +19,7 @@ def asked(harness: WorkerHarness) -> list:
     return [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "user"]
 
 
-async def test_images_go_to_the_model_and_files_into_the_workspace_too(harness: WorkerHarness):
+async def test_images_reach_model_and_files_reach_workspace(harness: WorkerHarness):
     options = attach(harness, ("cat.png", PNG), ("notes.md", "# Grüße\n```x```".encode()), ("data.bin", b"\0\1\2"))
     run = await harness.answer("[[text=seen]] what is this?", options=options)
     assert run.status == "completed"
@@ -42,7 +42,7 @@ async def test_images_go_to_the_model_and_files_into_the_workspace_too(harness: 
     assert asked(harness)[0] == [words, image]  # the same words again, though the files are gone: prompts stay cacheable
 
 
-async def test_a_tool_reads_what_was_attached(harness: WorkerHarness):
+async def test_tool_reads_attached_file(harness: WorkerHarness):
     options = attach(harness, ("list.txt", b"milk\n" * 20_000))
     run = await harness.answer('[[tool=read args={"path":"uploads/list.txt"}]] [[text=done]]', options=options)
     assert run.status == "completed"
@@ -50,7 +50,7 @@ async def test_a_tool_reads_what_was_attached(harness: WorkerHarness):
     assert "milk" not in asked(harness)[0]
 
 
-async def test_a_model_without_eyes_is_told_about_the_image(harness: WorkerHarness, settings):
+async def test_model_without_vision_gets_attachment_note(harness: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "openai/gpt-3.5-turbo"
     run = await harness.answer("[[text=ok]]", options=attach(harness, ("cat.png", PNG)))
     assert run.status == "completed"
@@ -59,13 +59,13 @@ async def test_a_model_without_eyes_is_told_about_the_image(harness: WorkerHarne
     assert words == f"[[text=ok]]\n\n{called}; not shown: this model takes no images]"
 
 
-async def test_a_message_without_words_is_answered(harness: WorkerHarness, settings):
+async def test_message_without_text_gets_a_reply(harness: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
     run = await harness.answer("", options=attach(harness, ("cat.png", PNG)))
     assert "`cat.png`" in transcript_of(run)[-1][1]
 
 
-async def test_bytes_that_are_lost_do_not_stop_the_run(harness: WorkerHarness):
+async def test_missing_attachment_bytes_do_not_stop_the_run(harness: WorkerHarness):
     options = attach(harness, ("gone.txt", b"once"))
     path_of(options["attachments"][0]["sha256"]).unlink()
     run = await harness.answer("[[text=ok]]", options=options)
@@ -73,7 +73,7 @@ async def test_bytes_that_are_lost_do_not_stop_the_run(harness: WorkerHarness):
     assert "is no longer available]" in asked(harness)[0]
 
 
-async def test_an_imported_transcript_cannot_name_somebody_elses_file(harness: WorkerHarness, make_user):
+async def test_imported_transcript_cannot_reference_foreign_file(harness: WorkerHarness, make_user):
     theirs = register(make_user(), store_file([b"secret words"], "secret.txt"))
     block = {"type": "file", "attachmentId": str(theirs.pk), "mimeType": "text/plain", "name": "secret.txt", "size": 12}
     entry = NewEntry("message", "user", [{"type": "text", "text": "before"}, block], "before", "m1")

@@ -25,7 +25,7 @@ def entries_of(run) -> list[AuditEntry]:
 WRITE = '[[tool=write args={"path":"secret-plans.txt","content":"attack-at-dawn"}]]'
 
 
-async def test_a_call_is_recorded_when_it_is_judged_and_when_it_ends(harness: WorkerHarness):
+async def test_tool_call_is_recorded_at_decision_and_end(harness: WorkerHarness):
     run = await harness.answer(f"{WRITE} [[text=done]]")
     allowed, ended = entries_of(run)
     (call,) = calls_of(run)
@@ -39,7 +39,7 @@ async def test_a_call_is_recorded_when_it_is_judged_and_when_it_ends(harness: Wo
     assert "attack-at-dawn" not in stored
 
 
-async def test_a_refusal_names_its_layer_and_has_no_end(harness: WorkerHarness):
+async def test_denial_names_its_layer_and_has_no_end_entry(harness: WorkerHarness):
     run = await harness.answer('[[tool=exec args={"command":"rm -rf attack-at-dawn"}]] [[text=pity]]')
     (refused,) = entries_of(run)
     (call,) = calls_of(run)
@@ -48,7 +48,7 @@ async def test_a_refusal_names_its_layer_and_has_no_end(harness: WorkerHarness):
     assert "attack-at-dawn" not in str(list(AuditEntry.objects.values()))
 
 
-async def test_a_failure_is_an_end_too(harness: WorkerHarness):
+async def test_failed_call_is_recorded_as_ended(harness: WorkerHarness):
     run = await harness.answer('[[tool=read args={"path":"not-there"}]] [[text=pity]]')
     assert [(each.action, each.details.get("outcome")) for each in entries_of(run)] == [
         ("call.allowed", None),
@@ -56,7 +56,7 @@ async def test_a_failure_is_an_end_too(harness: WorkerHarness):
     ]
 
 
-async def test_a_person_s_own_call_names_the_person(harness: WorkerHarness):
+async def test_direct_tool_call_names_the_user(harness: WorkerHarness):
     wish = {"name": "write", "args": {"path": "a.txt", "content": "hi"}}
     run = await harness.answer("Run the tool `write`", options={"invoke": wish})
     told = [(each.action, each.actor_kind, each.actor_name) for each in entries_of(run)]
@@ -81,7 +81,7 @@ def inserts():
     connection_created.disconnect(connected)
 
 
-async def test_the_verdicts_of_a_turn_are_one_insert(harness: WorkerHarness, inserts):
+async def test_decisions_of_a_turn_are_one_insert(harness: WorkerHarness, inserts):
     await harness.close()
     db.close()
     harness.open()
@@ -92,7 +92,7 @@ async def test_the_verdicts_of_a_turn_are_one_insert(harness: WorkerHarness, ins
     assert len(inserts) == 1 + actions.count("call.ended")
 
 
-async def test_a_verdict_that_is_not_stored_is_not_recorded(harness: WorkerHarness, monkeypatch):
+async def test_decision_rolled_back_is_not_recorded(harness: WorkerHarness, monkeypatch):
     """The entry is part of the decision's transaction: here the decision fails after it was written."""
     record = tool_calls.record_decisions
 
@@ -107,16 +107,14 @@ async def test_a_verdict_that_is_not_stored_is_not_recorded(harness: WorkerHarne
     assert entries_of(run) == []
 
 
-async def test_the_worker_seals_what_happened(harness: WorkerHarness, eventually):
+async def test_worker_seals_audit_entries(harness: WorkerHarness, eventually):
     run = await harness.answer(f"{WRITE} [[text=done]]")
     ids = {entry.pk for entry in entries_of(run)}
     await eventually(lambda: ids <= set(AuditSeal.objects.values_list("entry_id", flat=True)))
     assert verify().findings == []
 
 
-async def test_a_worker_that_ends_leaves_nothing_unsealed_and_anchors_go_to_the_file(
-    harness: WorkerHarness, settings, tmp_path, eventually
-):
+async def test_stopping_worker_seals_all_entries_and_writes_anchors(harness: WorkerHarness, settings, tmp_path, eventually):
     settings.AUDIT_SEAL_SECONDS = 60.0
     settings.AUDIT_ANCHOR = str(tmp_path / "anchors.jsonl")
     await harness.close()

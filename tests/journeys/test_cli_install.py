@@ -39,7 +39,7 @@ def is_one_line_error(outcome: ClawResult, code: int, message: str) -> bool:
 
 
 @pytest.mark.parametrize("arguments", [[], ["help"], ["--help"]])
-def test_help_lists_our_commands_first_with_one_line_each(env, arguments) -> None:
+def test_help_lists_project_commands_first_with_summaries(env, arguments) -> None:
     outcome = run_claw(*arguments, env=env)
     lines = [line.split() for line in outcome.out.splitlines() if line.startswith("  ")]
     assert outcome.code == 0
@@ -55,7 +55,7 @@ def test_help_of_each_command_has_examples(env, name) -> None:
     assert run_claw("help", name, env=env).out == outcome.out
 
 
-def test_list_of_commands_includes_those_of_django(env) -> None:
+def test_command_list_includes_django_commands(env) -> None:
     outcome = run_claw("help", "--commands", env=env)
     assert {"migrate", "createsuperuser", *COMMANDS} <= set(outcome.out.split())
 
@@ -83,7 +83,7 @@ def test_unknown_command_fails_with_a_suggestion(env) -> None:
         ("CLAWSITE_HOME", "/proc/nowhere", "Set CLAWSITE_HOME to a directory you can write to"),
     ],
 )
-def test_invalid_setting_prints_one_line_with_exit_code_2(env, command, setting, value, message) -> None:
+def test_invalid_setting_prints_short_error_with_exit_code_2(env, command, setting, value, message) -> None:
     assert is_one_line_error(run_claw(command, env={**env, setting: value}), 2, message)
 
 
@@ -103,7 +103,7 @@ def test_doctor_passes_on_a_new_installation(prepared) -> None:
     assert all(finding["todo"] for finding in results.values() if finding["level"] != "ok")
 
 
-def test_doctor_prints_a_line_for_each_check(prepared) -> None:
+def test_doctor_prints_a_result_for_each_check(prepared) -> None:
     outcome = run_claw("doctor", env=prepared)
     marks = [line.split()[0] for line in outcome.out.splitlines() if not line.startswith(" ")]
     assert set(marks) <= {"ok", "warn", "FAIL"}
@@ -126,7 +126,7 @@ def test_web_and_worker_fail_without_migrations(env, command) -> None:
     assert is_one_line_error(run_claw(command, env=env), 1, "Run `claw prepare`")
 
 
-def test_doctor_fails_on_a_database_that_is_not_migrated(env) -> None:
+def test_doctor_fails_on_an_unmigrated_database(env) -> None:
     code, results = findings(env)
     assert code == 1
     assert "not applied" in results["database"]["text"]

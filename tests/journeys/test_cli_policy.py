@@ -24,7 +24,7 @@ def policy(*arguments: str, env: Mapping[str, str], stdin: str = "") -> ClawResu
     return run_claw("policy", *arguments, env=env, stdin=stdin)
 
 
-def test_explain_prints_one_line_per_tool_or_all_layers_of_one(env: Mapping[str, str]) -> None:
+def test_explain_prints_tool_summaries_or_all_layers_of_one(env: Mapping[str, str]) -> None:
     everything = policy("explain", "--agent", "main", env=env)
     assert everything.code == 0
     lines = {line.split()[0]: line for line in everything.out.splitlines() if line}

@@ -124,7 +124,7 @@ def test_first_start_prepares_and_prints_the_sign_in_link(started: Served) -> No
     assert started.health()["workers"] == 1
 
 
-def test_the_state_directory_is_private_from_the_start(started: Served) -> None:
+def test_state_directory_is_private_from_the_start(started: Served) -> None:
     assert started.home.stat().st_mode & 0o077 == 0
     for name in ("secret.key", "gateway.token"):
         assert (started.home / name).stat().st_mode & 0o077 == 0
@@ -174,7 +174,7 @@ def test_sigterm_stops_everything_and_the_next_start_is_fast_and_quiet(served: S
         again.end()
 
 
-def test_children_end_with_a_killed_supervisor_and_a_new_one_can_start(served: Served) -> None:
+def test_children_exit_with_killed_supervisor_and_restart_works(served: Served) -> None:
     children = list(served.children().values())
     os.kill(served.process.pid, signal.SIGKILL)
     served.process.wait(PATIENCE)
@@ -226,7 +226,7 @@ def test_open_sockets_are_notified_of_shutdown(served: Served) -> None:
     assert asyncio.run(watch())[-1] == "shutdown"
 
 
-def test_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_briefly(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         outcome = run_claw("serve", env=clean_environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(port)))
@@ -235,7 +235,7 @@ def test_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in outcome.err
 
 
-def test_administrator_from_environment_without_password_in_web_and_worker(tmp_path: Path) -> None:
+def test_admin_from_environment_without_password_in_web_and_worker(tmp_path: Path) -> None:
     served = Served(tmp_path / "home", CLAWSITE_ADMIN_USERNAME="anna", CLAWSITE_ADMIN_PASSWORD="correct-horse-battery").start()
     try:
         served.until_running()
@@ -247,7 +247,7 @@ def test_administrator_from_environment_without_password_in_web_and_worker(tmp_p
         served.end()
 
 
-def test_unreachable_database_ends_the_start_with_one_sentence(tmp_path: Path) -> None:
+def test_unreachable_database_fails_startup_with_short_error(tmp_path: Path) -> None:
     url = f"postgresql://claw@127.0.0.1:{free_port()}/claw"
     outcome = run_claw(
         "serve", env=clean_environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(free_port()), DATABASE_URL=url)

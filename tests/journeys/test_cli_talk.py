@@ -32,7 +32,7 @@ def session() -> str:
     return f"agent:main:cli-{next(_numbers)}"
 
 
-def test_agent_writes_the_answer_to_stdout_and_nothing_else(run, session) -> None:
+def test_agent_writes_only_the_reply_to_stdout(run, session) -> None:
     outcome = run("agent", 'say it [[text="all is well"]]', "--session", session)
     assert (outcome.code, outcome.out.strip(), outcome.err) == (0, "all is well", "")
 
@@ -52,7 +52,7 @@ def test_agent_shows_tool_calls_on_stderr(run, session) -> None:
     assert "· read failed:" in outcome.err
 
 
-def test_agent_prints_tool_calls_on_separate_lines_of_a_shared_file(env, session, tmp_path) -> None:
+def test_agent_separates_tool_calls_from_reply_in_shared_file(env, session, tmp_path) -> None:
     with open(tmp_path / "both", "w") as both:
         message = '[[text="I look."]] [[tool=read args={"path":"missing.txt"}]]'
         argv = [sys.executable, "-m", "clawsite.cli.main", "agent", message, "--session", session]
@@ -94,7 +94,7 @@ def test_ctrl_c_stops_the_run(env, run, session) -> None:
     assert json.loads(logged[-1])["data"]["aborted"] is True
 
 
-def test_answer_is_complete_after_the_web_process_was_killed(live: Stack, env, session) -> None:
+def test_reply_is_complete_after_web_process_is_killed(live: Stack, env, session) -> None:
     with start_claw("agent", "[[tokens=300 delay_ms=10]]", "--session", session, env=env) as talking:
         assert talking.stdout is not None
         assert talking.stderr is not None
@@ -133,7 +133,7 @@ def test_logs_follow_continues_after_a_web_restart(live: Stack, env, run, sessio
     assert following.returncode == 130
 
 
-def test_logs_show_a_streamed_text_as_one_line(run, session) -> None:
+def test_logs_show_streamed_text_as_one_entry(run, session) -> None:
     run("agent", "[[tokens=40 delay_ms=5]]", "--session", session)
     lines = [line.split(maxsplit=4)[3:] for line in run("logs", "--session", session).out.splitlines()]
     texts = [what for stream, what in lines if stream == "assistant" and what.startswith('"')]
@@ -182,7 +182,7 @@ def test_call_prints_errors_to_stderr_and_exits_with_1(run) -> None:
 
 
 @pytest.mark.parametrize("params", ["{", "[1]"])
-def test_params_that_are_not_an_object_are_a_usage_error(run, params: str) -> None:
+def test_non_object_params_are_a_usage_error(run, params: str) -> None:
     outcome = run("call", "health", "--params", params)
     assert outcome.code == 2
     assert "--params" in outcome.err

@@ -31,7 +31,7 @@ def talk(user, make_session, eventually):
     return send
 
 
-async def test_a_worker_that_dies_while_it_summarises_loses_nothing_but_a_model_call(stack, talk, eventually):
+async def test_worker_death_during_compaction_costs_one_model_call(stack, talk, eventually):
     running = stack(workers=2, env=PATIENT)
     for n in range(6):
         await talk.ended(talk(f"question {n}: {LONG} [[text=answer-{n} summary_hang summary_times=1]]"))
@@ -54,7 +54,7 @@ async def test_a_worker_that_dies_while_it_summarises_loses_nothing_but_a_model_
     assert len([record for record in running.model_requests() if record["is_summary"]]) == 2
 
 
-async def test_a_summary_on_request_outlives_its_worker_too(stack, talk, eventually):
+async def test_requested_compaction_survives_worker_death(stack, talk, eventually):
     running = stack(workers=2, env=PATIENT)
     for n in range(4):
         await talk.ended(talk(f"question {n} [[text=answer-{n} summary_hang summary_times=1]]"))
@@ -67,7 +67,7 @@ async def test_a_summary_on_request_outlives_its_worker_too(stack, talk, eventua
 
 
 @pytest.mark.parametrize("protocol", [1, 3, 4])
-async def test_a_client_asks_for_a_summary_and_hears_how_it_goes(live, make_user, protocol):
+async def test_client_requests_compaction_and_gets_progress_events(live, make_user, protocol):
     user, key = make_user(), "agent:demo:summary"
     async with live.client(user, protocol=protocol) as client, live.client(user, n=len(live.webs) - 1, protocol=protocol) as other:
         for n, words in enumerate(("What can you do?", "Write notes.txt saying hello", "status")):

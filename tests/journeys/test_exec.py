@@ -34,7 +34,7 @@ def updates_of(run) -> list[str]:
     return [event.data["partialResult"] for event in events_of(run) if event.data.get("phase") == "update"]
 
 
-async def test_a_command_answers_with_both_streams_and_its_exit_code(harness: WorkerHarness, files):
+async def test_command_returns_both_streams_and_exit_code(harness: WorkerHarness, files):
     (files / "below").mkdir(exist_ok=True)
     row, told = await ran(harness, command="echo out; echo err >&2; pwd; exit 3", workdir="below")
     assert told.startswith(f"out\n{files}/below\n[stderr]\nerr\n[exit code 3, ")
@@ -47,12 +47,12 @@ async def test_a_command_answers_with_both_streams_and_its_exit_code(harness: Wo
     assert details["durationMs"] >= 0
 
 
-async def test_a_command_that_says_nothing_and_succeeds(harness: WorkerHarness):
+async def test_command_without_output_succeeds(harness: WorkerHarness):
     row, told = await ran(harness, command="true")
     assert (row.status, told.startswith("(no output)\n[exit code 0, ")) == ("finished", True)
 
 
-async def test_what_it_prints_is_shown_while_it_runs(harness: WorkerHarness, files, eventually):
+async def test_command_output_is_streamed_while_running(harness: WorkerHarness, files, eventually):
     run_pk = harness.send(exec_prompt(command="echo first; until [ -e go ]; do sleep 0.05; done; echo last"))
     await eventually(lambda: updates_of(run_pk) == ["first"] or updates_of(run_pk) == ["first\n"])
     (files / "go").touch()
@@ -60,13 +60,13 @@ async def test_what_it_prints_is_shown_while_it_runs(harness: WorkerHarness, fil
     assert transcript_of(run)[2][1].startswith("first\nlast\n[exit code 0")
 
 
-async def test_a_command_has_its_own_time_and_not_that_of_other_tools(harness: WorkerHarness, settings):
+async def test_command_timeout_is_independent_of_tool_timeout(harness: WorkerHarness, settings):
     settings.TOOL_TIMEOUT_SECONDS = 0.1
     _, told = await ran(harness, command="sleep 0.5; echo awake")
     assert told.startswith("awake\n[exit code 0")
 
 
-async def test_a_command_that_takes_too_long_is_killed_with_all_it_started(harness: WorkerHarness):
+async def test_timed_out_command_is_killed_with_its_children(harness: WorkerHarness):
     mark = unique_sleep()
     row, told = await ran(harness, command=f"echo begun; setsid sleep {mark} & sleep {mark}", timeout=1)
     assert told.startswith("begun\n[timed out: it took longer than it may; the command and all its child processes were killed, ")
@@ -74,7 +74,7 @@ async def test_a_command_that_takes_too_long_is_killed_with_all_it_started(harne
     assert (get_command(row.run).status, find_processes(mark)) == ("timed_out", [])
 
 
-async def test_an_abort_kills_the_command_with_all_it_started(harness: WorkerHarness, eventually):
+async def test_abort_kills_command_with_its_children(harness: WorkerHarness, eventually):
     mark = unique_sleep()
     run_pk = harness.send(exec_prompt(command=f"setsid sleep {mark} & sleep {mark}"))
     await eventually(lambda: len(find_processes(mark)) >= 2)
@@ -85,7 +85,7 @@ async def test_an_abort_kills_the_command_with_all_it_started(harness: WorkerHar
     assert (get_command(run).status, get_command(run).reason) == ("killed", "its run was stopped")
 
 
-async def test_of_too_much_output_the_beginning_and_the_end_are_kept(harness: WorkerHarness):
+async def test_long_output_keeps_beginning_and_end(harness: WorkerHarness):
     row, told = await ran(harness, command="seq 1 200000")
     assert told.startswith("1\n2\n3\n")
     assert "\n200000\n[exit code 0" in told
@@ -94,14 +94,14 @@ async def test_of_too_much_output_the_beginning_and_the_end_are_kept(harness: Wo
     assert len(told) < 110_000
 
 
-async def test_a_command_on_a_terminal_knows_it(harness: WorkerHarness):
+async def test_pty_command_detects_terminal(harness: WorkerHarness):
     _, told = await ran(harness, command="[ -t 0 ] && [ -t 1 ] && stty size", pty=True)
     assert told.split()[0].isdigit()
     _, told = await ran(harness, command="[ -t 1 ] || echo no terminal")
     assert told.startswith("no terminal\n")
 
 
-async def test_nothing_of_the_servers_environment_reaches_it(harness: WorkerHarness, monkeypatch):
+async def test_server_environment_does_not_reach_command(harness: WorkerHarness, monkeypatch):
     monkeypatch.setenv("LEAKED_SECRET", "do not tell")
     _, told = await ran(harness, command="env")
     assert "PATH=/usr/local/bin" in told
@@ -110,13 +110,13 @@ async def test_nothing_of_the_servers_environment_reaches_it(harness: WorkerHarn
 
 
 @pytest.mark.parametrize("workdir", ["..", "/etc", "nowhere"])
-async def test_a_directory_outside_the_workspace_is_refused(harness: WorkerHarness, workdir):
+async def test_directory_outside_workspace_is_rejected(harness: WorkerHarness, workdir):
     row, told = await ran(harness, command="pwd", workdir=workdir)
     assert row.status == "refused"
     assert "workdir" in told
 
 
-async def test_without_the_process_tool_nothing_goes_on_in_the_background(harness: WorkerHarness):
+async def test_background_requires_the_process_tool(harness: WorkerHarness):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["process"])
     try:
         row, told = await ran(harness, command="sleep 0.3; echo waited", background=True, yield_ms=10)
@@ -126,7 +126,7 @@ async def test_without_the_process_tool_nothing_goes_on_in_the_background(harnes
     assert get_command(row.run).background is False
 
 
-async def test_where_nobody_allows_commands_they_are_refused_and_the_model_is_told(harness: WorkerHarness, files):
+async def test_exec_without_permission_is_denied_and_reported_to_model(harness: WorkerHarness, files):
     from tools_app.models import ExecRule
 
     ExecRule.objects.all().delete()

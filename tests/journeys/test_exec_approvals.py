@@ -69,9 +69,7 @@ def last_result(run) -> str:
     return [text for role, text in transcript_of(run) if role == "toolResult"][-1]
 
 
-async def test_it_waits_holding_nothing_and_runs_once_when_somebody_allows_it(
-    harness: WorkerHarness, files, script, approver, eventually
-):
+async def test_approved_command_waits_without_resources_and_runs_once(harness: WorkerHarness, files, script, approver, eventually):
     run_pk, question = await asked(harness, exec_prompt(command=script))
     await eventually(lambda: not harness.busy)
     assert (times_run(files), Command.objects.count(), question.requester_id) == (0, 0, harness.user.pk)
@@ -89,7 +87,7 @@ async def test_it_waits_holding_nothing_and_runs_once_when_somebody_allows_it(
     assert phases == ["waiting", "decided", "start", "result"]
 
 
-async def test_of_fifty_answers_one_wins_and_the_command_runs_once(harness: WorkerHarness, files, script, make_user):
+async def test_only_one_of_fifty_decisions_wins(harness: WorkerHarness, files, script, make_user):
     run_pk, question = await asked(harness, exec_prompt(command=script))
     people = [make_user("Approver") for _ in range(5)]
 
@@ -112,26 +110,26 @@ async def test_of_fifty_answers_one_wins_and_the_command_runs_once(harness: Work
     assert times_run(files) == (1 if question.decision == "allow-once" else 0)
 
 
-async def test_who_refuses_says_why_and_the_model_is_told(harness: WorkerHarness, files, script, approver):
+async def test_denial_reason_reaches_the_model(harness: WorkerHarness, files, script, approver):
     run_pk, question = await asked(harness, exec_prompt(command=script))
     approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="not on a Friday")
     run = await harness.ended(run_pk)
     assert (run.status, times_run(files), calls_of(run)[0].status) == ("completed", 0, "refused")
-    assert last_result(run) == "exec_denied: a person refused the command: not on a Friday. It did not run."
+    assert last_result(run) == "exec_denied: an approver denied the command: not on a Friday. It did not run."
     assert transcript_of(run)[-1] == ("assistant", "done")
 
 
-async def test_when_nobody_answers_it_does_not_run(harness: WorkerHarness, files, script, approver):
+async def test_unanswered_approval_request_does_not_run(harness: WorkerHarness, files, script, approver):
     run_pk, question = await asked(harness, exec_prompt(command=script))
     Approval.objects.filter(pk=question.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
     run = await harness.ended(run_pk)
     assert (run.status, times_run(files)) == ("completed", 0)
-    assert last_result(run) == "exec_denied: nobody approved the command in time. It did not run."
+    assert last_result(run) == "exec_denied: the approval request expired. It did not run."
     with pytest.raises(Conflict):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
 
 
-async def test_a_run_that_is_stopped_makes_its_question_void(harness: WorkerHarness, files, script, approver):
+async def test_aborted_run_cancels_its_approval_request(harness: WorkerHarness, files, script, approver):
     run_pk, question = await asked(harness, exec_prompt(command=script))
     (stopped,) = lifecycle.request_abort(user=harness.user, session=harness.session)
     question.refresh_from_db()
@@ -142,7 +140,7 @@ async def test_a_run_that_is_stopped_makes_its_question_void(harness: WorkerHarn
     assert (times_run(files), Command.objects.count()) == (0, 0)
 
 
-async def test_a_program_that_was_changed_meanwhile_does_not_run(harness: WorkerHarness, files, script, approver):
+async def test_program_changed_after_request_does_not_run(harness: WorkerHarness, files, script, approver):
     run_pk, question = await asked(harness, exec_prompt(command=script))
     (files / "tool.sh").write_text("#!/bin/bash\necho worse >> log.txt\n")
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
@@ -152,9 +150,7 @@ async def test_a_program_that_was_changed_meanwhile_does_not_run(harness: Worker
     assert "what would run is not what was asked about any more (executables changed)" in last_result(run)
 
 
-async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(
-    harness: WorkerHarness, files, script, approver, monkeypatch
-):
+async def test_program_changed_just_before_start_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
     """Between the transaction that starts the call and the start of the process."""
     run_pk, question = await asked(harness, exec_prompt(command=script))
     look = exec_tool.find_changes
@@ -170,7 +166,7 @@ async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(
     assert last_result(run) == "exec_denied: a program it would start has changed since this was allowed. It did not run."
 
 
-async def test_a_script_that_was_changed_meanwhile_does_not_run(harness: WorkerHarness, files, script, approver):
+async def test_script_changed_after_request_does_not_run(harness: WorkerHarness, files, script, approver):
     """Its interpreter is the same, and so is the line."""
     run_pk, question = await asked(harness, exec_prompt(command="bash tool.sh hello"))
     assert [Path(each["path"]).name for each in question.plan["scripts"]] == ["tool.sh"]
@@ -182,9 +178,7 @@ async def test_a_script_that_was_changed_meanwhile_does_not_run(harness: WorkerH
     assert "what would run is not what was asked about any more (scripts changed)" in last_result(run)
 
 
-async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(
-    harness: WorkerHarness, files, script, approver, monkeypatch
-):
+async def test_script_changed_just_before_start_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
     run_pk, question = await asked(harness, exec_prompt(command="bash tool.sh hello"))
     look = exec_tool.find_changes
 
@@ -199,7 +193,7 @@ async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(
     assert "the content of a script it would run has changed since this was allowed" in last_result(run)
 
 
-async def test_a_grant_of_a_line_is_one_of_the_script_it_runs(harness: WorkerHarness, files, script, approver):
+async def test_grant_for_a_command_covers_only_that_script_content(harness: WorkerHarness, files, script, approver):
     """Else the agent writes what it likes into the script, and has it run."""
     line = exec_prompt(command="bash tool.sh hello")
     run_pk, question = await asked(harness, line)
@@ -213,7 +207,7 @@ async def test_a_grant_of_a_line_is_one_of_the_script_it_runs(harness: WorkerHar
     assert times_run(files) == 2
 
 
-async def test_a_script_that_nobody_was_asked_about_may_be_written_by_the_call_before(harness: WorkerHarness, files, approver):
+async def test_unapproved_script_may_be_written_by_previous_call(harness: WorkerHarness, files, approver):
     for pattern in ("cp", "python3"):
         Grant.objects.create(scope="installation", entries=[{"pattern": pattern}], created_at=clock.now(), owner=approver)
     (files / "new.py").write_text("print('new')\n")
@@ -222,9 +216,7 @@ async def test_a_script_that_nobody_was_asked_about_may_be_written_by_the_call_b
     assert last_result(run).startswith("new\n[exit code 0")
 
 
-async def test_a_question_about_a_script_that_the_call_before_wrote_is_void_at_once(
-    harness: WorkerHarness, files, script, approver
-):
+async def test_request_for_script_changed_by_previous_call_is_cancelled(harness: WorkerHarness, files, script, approver):
     """Otherwise somebody would answer for a script that is gone by then."""
     Grant.objects.create(scope="installation", entries=[{"pattern": "cp"}], created_at=clock.now(), owner=approver)
     (files / "new.sh").write_text("echo ran >> log.txt\n")
@@ -238,9 +230,7 @@ async def test_a_question_about_a_script_that_the_call_before_wrote_is_void_at_o
     assert ([call.status for call in calls_of(run)], times_run(files)) == (["finished", "finished"], 1)
 
 
-async def test_a_program_that_is_changed_while_its_sandbox_is_made_does_not_run(
-    harness: WorkerHarness, files, script, approver, monkeypatch
-):
+async def test_program_changed_during_sandbox_setup_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
     """As another command of the session could that runs in the background."""
     run_pk, question = await asked(harness, exec_prompt(command=script))
     begin = commands.record_start
@@ -256,7 +246,7 @@ async def test_a_program_that_is_changed_while_its_sandbox_is_made_does_not_run(
     assert last_result(run) == "exec_denied: a program it would start has changed since this was allowed. It did not run."
 
 
-async def test_rules_that_refuse_commands_by_now_count_more_than_an_answer(harness: WorkerHarness, files, script, approver):
+async def test_current_exec_rule_overrides_earlier_approval(harness: WorkerHarness, files, script, approver):
     run_pk, question = await asked(harness, exec_prompt(command=script))
     await harness.close()
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
@@ -268,7 +258,7 @@ async def test_rules_that_refuse_commands_by_now_count_more_than_an_answer(harne
     assert last_result(run).startswith("exec_denied: commands are refused: the exec rule of installation says so")
 
 
-async def test_the_second_of_two_commands_waits_while_the_first_is_done(harness: WorkerHarness, files, script, approver):
+async def test_second_command_waits_while_first_has_finished(harness: WorkerHarness, files, script, approver):
     Grant.objects.create(scope="installation", entries=[{"pattern": "/usr/bin/touch"}], created_at=clock.now(), owner=approver)
     both = parallel_exec_prompt({"command": "touch first"}, {"command": script})
     run_pk, question = await asked(harness, both)
@@ -280,7 +270,7 @@ async def test_the_second_of_two_commands_waits_while_the_first_is_done(harness:
     assert (times_run(files), Command.objects.filter(run=run).count()) == (1, 2)
 
 
-async def test_what_stands_behind_a_command_that_waits_waits_too(harness: WorkerHarness, files, script, approver):
+async def test_calls_after_a_waiting_command_wait_too(harness: WorkerHarness, files, script, approver):
     Grant.objects.create(scope="installation", entries=[{"pattern": "/usr/bin/touch"}], created_at=clock.now(), owner=approver)
     both = parallel_exec_prompt({"command": script}, {"command": "touch second"})
     run_pk, question = await asked(harness, both)
@@ -291,7 +281,7 @@ async def test_what_stands_behind_a_command_that_waits_waits_too(harness: Worker
     assert ((files / "second").exists(), times_run(files)) == (True, 0)
 
 
-async def test_what_is_typed_into_a_shell_is_asked_about_like_a_command(harness: WorkerHarness, files, approver, eventually):
+async def test_shell_input_requires_approval_like_a_command(harness: WorkerHarness, files, approver, eventually):
     """Otherwise one harmless question, `bash`, would open everything."""
     (files / "x").mkdir()
     run_pk, question = await asked(harness, exec_prompt(command="bash", background=True))
@@ -319,7 +309,7 @@ def command_of_name(name: str) -> Command:
     return Command.objects.get(name=name)
 
 
-async def test_looking_and_killing_need_no_question(harness: WorkerHarness, approver, eventually):
+async def test_read_and_kill_actions_need_no_approval(harness: WorkerHarness, approver, eventually):
     run_pk, question = await asked(harness, exec_prompt(command="bash", background=True, pty=True))
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     await harness.ended(run_pk)
@@ -337,7 +327,7 @@ async def test_looking_and_killing_need_no_question(harness: WorkerHarness, appr
     assert Approval.objects.count() == 1
 
 
-async def test_where_nobody_may_be_asked_nothing_is_typed(harness: WorkerHarness, approver):
+async def test_process_input_is_denied_when_approval_is_off(harness: WorkerHarness, approver):
     allow_all_commands()
     run = await harness.answer(exec_prompt(command="cat", background=True))
     set_exec_rule(security="allowlist", ask="off")
@@ -345,7 +335,7 @@ async def test_where_nobody_may_be_asked_nothing_is_typed(harness: WorkerHarness
     assert (calls_of(run)[0].status, calls_of(run)[0].refused_by) == ("refused", "exec")
 
 
-async def test_the_rule_of_a_place_that_asks_nobody_is_no_answer(harness: WorkerHarness, files, script):
+async def test_command_is_denied_when_approval_is_off(harness: WorkerHarness, files, script):
     ExecRule.objects.update(ask="off")
     run = await harness.answer(exec_prompt(command=script))
     assert (calls_of(run)[0].status, times_run(files)) == ("refused", 0)

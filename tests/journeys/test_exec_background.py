@@ -33,7 +33,7 @@ async def process(harness: WorkerHarness, action: str, name: str = "", **more) -
     return await told(harness, exec_prompt(tool="process", action=action, name=name, **more))
 
 
-async def test_it_outlives_its_run_and_a_later_one_follows_it(harness: WorkerHarness, eventually):
+async def test_background_command_outlives_its_run(harness: WorkerHarness, eventually):
     row = await begun(harness, "echo one; read -r line; echo got $line; exit 4")
     listed = await process(harness, "list")
     assert listed.startswith(f"{row.name}: running for ")
@@ -51,7 +51,7 @@ async def test_it_outlives_its_run_and_a_later_one_follows_it(harness: WorkerHar
     assert await process(harness, "list") == "no commands are running in the background"
 
 
-async def test_the_model_is_told_once_that_it_has_ended(harness: WorkerHarness, eventually):
+async def test_model_is_notified_once_of_command_exit(harness: WorkerHarness, eventually):
     row = await begun(harness, "exit 4")
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "exited")
     for prompt in ("[[text=first]]", "[[text=second]]"):
@@ -62,7 +62,7 @@ async def test_the_model_is_told_once_that_it_has_ended(harness: WorkerHarness, 
         assert asked.index(notice) == 1  # behind the message that had it started, before those that came later
 
 
-async def test_what_takes_longer_than_it_is_waited_for_goes_on_by_itself(harness: WorkerHarness, eventually):
+async def test_command_exceeding_yield_time_continues_in_background(harness: WorkerHarness, eventually):
     run = await harness.answer(exec_prompt(command="echo one; read -r line; echo two", yield_ms=300))
     assert transcript_of(run)[2][1].startswith("one\n[it runs in the background as `cmd-1`")
     assert calls_of(run)[0].result["details"]["status"] == "running"
@@ -71,7 +71,7 @@ async def test_what_takes_longer_than_it_is_waited_for_goes_on_by_itself(harness
     assert await process(harness, "poll", "cmd-1") == "two\n[exit code 0]"
 
 
-async def test_another_worker_follows_it_writes_to_it_and_ends_it(harness: WorkerHarness):
+async def test_another_worker_can_poll_write_and_kill(harness: WorkerHarness):
     row = await begun(harness, "while read -r line; do echo got $line; done")
     (first,) = harness._workers
     first._concurrency = 0  # it keeps the command and takes nothing new
@@ -82,14 +82,14 @@ async def test_another_worker_follows_it_writes_to_it_and_ends_it(harness: Worke
     assert row.worker == first.id
 
 
-async def test_hints_may_be_lost(harness: WorkerHarness, monkeypatch):
+async def test_process_input_works_without_bus_messages(harness: WorkerHarness, monkeypatch):
     row = await begun(harness, "read -r line; echo got $line")
     monkeypatch.setattr(bus, "publish", lambda message: None)
     assert "received the input" in await process(harness, "submit", row.name, data="this")
     assert (await process(harness, "poll", row.name, timeout=5000)).startswith("got this\n")
 
 
-async def test_keys_of_a_terminal(harness: WorkerHarness):
+async def test_terminal_keys_reach_the_command(harness: WorkerHarness):
     row = await begun(
         harness, "stty -echo; echo ready; read -rsn3 key; printf 'key %q\\n' \"$key\"; read -r word; echo word $word", pty=True
     )
@@ -101,7 +101,7 @@ async def test_keys_of_a_terminal(harness: WorkerHarness):
     assert "unknown key: bogus" in await process(harness, "send-keys", (await begun(harness, "cat", pty=True)).name, keys=["bogus"])
 
 
-async def test_ctrl_c_interrupts_what_runs_on_a_terminal(harness: WorkerHarness, eventually):
+async def test_ctrl_c_interrupts_terminal_command(harness: WorkerHarness, eventually):
     mark = unique_sleep()
     row = await begun(harness, f"sleep {mark}", pty=True)
     await eventually(lambda: find_processes(mark))
@@ -110,12 +110,12 @@ async def test_ctrl_c_interrupts_what_runs_on_a_terminal(harness: WorkerHarness,
     assert find_processes(mark) == []
 
 
-async def test_keys_need_a_terminal(harness: WorkerHarness):
+async def test_send_keys_requires_a_terminal(harness: WorkerHarness):
     row = await begun(harness, "cat")
     assert "has no terminal" in await process(harness, "send-keys", row.name, keys=["enter"])
 
 
-async def test_a_text_that_nobody_reads_does_not_keep_a_command_from_being_killed(harness: WorkerHarness):
+async def test_unread_input_does_not_prevent_kill(harness: WorkerHarness):
     mark = unique_sleep()
     row = await begun(harness, f"sleep {mark}")
     for _ in range(5):  # a pipe holds 64 KB
@@ -124,7 +124,7 @@ async def test_a_text_that_nobody_reads_does_not_keep_a_command_from_being_kille
     assert find_processes(mark) == []
 
 
-async def test_much_output_is_bounded_and_what_was_dropped_is_said(harness: WorkerHarness, monkeypatch, eventually):
+async def test_large_output_is_bounded_and_truncation_is_reported(harness: WorkerHarness, monkeypatch, eventually):
     monkeypatch.setattr(commands, "MAX_STORED_CHARACTERS", 20_000)
     row = await begun(harness, "seq 1 60000; sleep 0.5; seq 1 60000; echo the end")
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "exited")
@@ -135,7 +135,7 @@ async def test_much_output_is_bounded_and_what_was_dropped_is_said(harness: Work
     assert "characters dropped" in said
 
 
-async def test_there_may_be_only_so_many(harness: WorkerHarness, monkeypatch):
+async def test_number_of_background_commands_is_limited(harness: WorkerHarness, monkeypatch):
     monkeypatch.setattr(commands, "MAX_IN_BACKGROUND", 1)
     row = await begun(harness, "cat")
     said = await told(harness, exec_prompt(command="cat", background=True))
@@ -147,7 +147,7 @@ async def test_there_may_be_only_so_many(harness: WorkerHarness, monkeypatch):
     await begun(harness, "cat")
 
 
-async def test_another_session_knows_nothing_of_it(harness: WorkerHarness, make_session):
+async def test_other_session_cannot_see_command(harness: WorkerHarness, make_session):
     row = await begun(harness, "cat")
     elsewhere = make_session(harness.user)
     assert (
@@ -159,7 +159,7 @@ async def test_another_session_knows_nothing_of_it(harness: WorkerHarness, make_
 
 
 @pytest.mark.parametrize("how", ["reset", "deleted"])
-async def test_it_ends_with_its_session(harness: WorkerHarness, make_session, eventually, how):
+async def test_command_ends_with_its_session(harness: WorkerHarness, make_session, eventually, how):
     mark = unique_sleep()
     row = await begun(harness, f"setsid sleep {mark} & sleep {mark}")
     await eventually(lambda: len(find_processes(mark)) >= 2)
@@ -170,13 +170,13 @@ async def test_it_ends_with_its_session(harness: WorkerHarness, make_session, ev
         assert await process(harness, "list") == "no commands are running in the background"
 
 
-async def test_it_ends_when_its_owner_is_switched_off(harness: WorkerHarness, eventually):
+async def test_command_ends_when_owner_is_deactivated(harness: WorkerHarness, eventually):
     row = await begun(harness, "cat")
     type(harness.user).objects.filter(pk=harness.user.pk).update(is_active=False)
     await eventually(lambda: Command.objects.get(pk=row.pk).reason == "the account was switched off")
 
 
-async def test_a_worker_that_is_stopped_takes_it_along_and_says_so(harness: WorkerHarness, eventually):
+async def test_stopped_worker_kills_command_and_reports_it(harness: WorkerHarness, eventually):
     mark = unique_sleep()
     row = await begun(harness, f"echo one; sleep {mark}")
     await eventually(lambda: find_processes(mark))
@@ -186,7 +186,7 @@ async def test_a_worker_that_is_stopped_takes_it_along_and_says_so(harness: Work
     assert await process(harness, "poll", row.name) == "one\n[killed: the worker that had it was stopped]"
 
 
-async def test_it_is_killed_when_its_time_is_over(harness: WorkerHarness, eventually):
+async def test_command_is_killed_at_its_timeout(harness: WorkerHarness, eventually):
     row = await begun(harness, "cat", timeout=1)
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "timed_out")
     assert await process(harness, "poll", row.name) == "(no new output)\n[timed out: it took longer than it may]"

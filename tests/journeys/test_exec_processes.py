@@ -45,7 +45,7 @@ def workspace(running, user) -> Path:
     return running.home / "workspaces" / "main" / f"user-{user.pk}"
 
 
-async def test_a_killed_worker_leaves_nothing_and_its_command_is_never_repeated(stack, user, send, ended, eventually):
+async def test_killed_worker_leaves_no_process_and_repeats_no_command(stack, user, send, ended, eventually):
     allow_all_commands()
     running, mark = stack(workers=2, env=PATIENT), unique_sleep()
     run_pk = send(exec_prompt(command=f"echo begun >> log.txt; setsid sleep {mark} & sleep {mark}"))
@@ -62,7 +62,7 @@ async def test_a_killed_worker_leaves_nothing_and_its_command_is_never_repeated(
     assert (command.status, command.reason) == ("lost", "the worker that had it is gone, and with it the process")
 
 
-async def test_a_background_command_of_a_killed_worker_is_lost_and_says_so(stack, send, ended, eventually):
+async def test_background_command_of_killed_worker_is_reported_lost(stack, send, ended, eventually):
     allow_all_commands()
     running, mark = stack(workers=2, env=PATIENT), unique_sleep()
     run = await ended(send(exec_prompt(command=f"echo begun; sleep {mark}", background=True)))
@@ -77,7 +77,7 @@ async def test_a_background_command_of_a_killed_worker_is_lost_and_says_so(stack
 
 
 @pytest.mark.parametrize("background", [False, True], ids=["in the foreground", "in the background"])
-async def test_the_commands_of_a_frozen_worker_are_killed_by_its_successor(stack, user, send, ended, eventually, background):
+async def test_commands_of_frozen_worker_are_killed_by_successor(stack, user, send, ended, eventually, background):
     allow_all_commands()
     running, mark = stack(workers=2, env={"CLAWSITE_LEASE_SECONDS": "2"}), unique_sleep()
     run_pk = send(exec_prompt(command=f"echo begun >> log.txt; setsid sleep {mark} & sleep {mark}", background=background))
@@ -100,7 +100,7 @@ async def test_the_commands_of_a_frozen_worker_are_killed_by_its_successor(stack
     assert Command.objects.get(pk=command.pk).status == "lost"
 
 
-async def test_a_worker_that_is_asked_to_end_kills_its_commands(stack, send, eventually):
+async def test_terminated_worker_kills_its_commands(stack, send, eventually):
     allow_all_commands()
     running, mark = stack(env=PATIENT), unique_sleep()
     run_pk = send(exec_prompt(command=f"sleep {mark}"))
@@ -110,7 +110,7 @@ async def test_a_worker_that_is_asked_to_end_kills_its_commands(stack, send, eve
     assert get_command(run_pk).status == "killed"
 
 
-async def test_every_process_starts_anew_between_the_question_and_the_answer(stack, user, make_user, send, ended, eventually):
+async def test_approval_survives_restart_of_every_process(stack, user, make_user, send, ended, eventually):
     require_approval()
     running = stack(env=PATIENT)
     home = workspace(running, user)

@@ -39,7 +39,7 @@ def stopped(run_pk: int) -> bool:
 
 
 @pytest.mark.parametrize("hint", [True, False], ids=["told", "found by the poll"])
-async def test_an_answer_that_is_being_written_is_dropped_and_asked_for_anew(
+async def test_freeze_discards_partial_reply_and_resume_requests_it_again(
     harness: WorkerHarness, operator, eventually, monkeypatch, hint
 ):
     run_pk = harness.send("[[tokens=20 hang_after=5 times=1 tag=drop]]")
@@ -60,7 +60,7 @@ async def test_an_answer_that_is_being_written_is_dropped_and_asked_for_anew(
     assert [text for _, text in view_of(run).messages] == [token_text(20)]
 
 
-async def test_a_tool_in_flight_is_killed_told_of_and_not_begun_again(harness: WorkerHarness, operator, sleeps, eventually):
+async def test_freeze_kills_running_tool_call_without_repeating_it(harness: WorkerHarness, operator, sleeps, eventually):
     run_pk = harness.send(f"{sleeps.prompt} [[text=done]]")
     await eventually(lambda: sleeps.alive)
     await stop(operator)
@@ -77,7 +77,7 @@ async def test_a_tool_in_flight_is_killed_told_of_and_not_begun_again(harness: W
     assert len(calls_of(run)) == 1
 
 
-async def test_calls_that_did_not_begin_begin_after_the_resume(harness: WorkerHarness, operator, sleeps, eventually):
+async def test_calls_not_started_before_freeze_start_after_resume(harness: WorkerHarness, operator, sleeps, eventually):
     """Two calls of one turn: the first is in flight, the second was allowed and waits for it."""
     second = '[[tool=write args={"path":"second.txt","content":"x"} parallel=1]]'
     run_pk = harness.send(f"{sleeps.prompt} {second} [[text=done]]")
@@ -91,7 +91,7 @@ async def test_calls_that_did_not_begin_begin_after_the_resume(harness: WorkerHa
     assert transcript_of(run)[-1] == ("assistant", "done")
 
 
-async def test_messages_are_accepted_and_wait(harness: WorkerHarness, operator):
+async def test_messages_during_freeze_are_accepted_and_queued(harness: WorkerHarness, operator):
     await stop(operator)
     run_pk = harness.send("[[text=hello]]")
     await asyncio.sleep(0.5)  # five polls
@@ -100,7 +100,7 @@ async def test_messages_are_accepted_and_wait(harness: WorkerHarness, operator):
     assert (await harness.ended(run_pk)).status == "completed"
 
 
-async def test_who_waits_for_an_approval_stays_so_and_an_answer_meanwhile_stands(harness: WorkerHarness, operator, eventually):
+async def test_approval_during_freeze_takes_effect_after_resume(harness: WorkerHarness, operator, eventually):
     await harness.close()
     run_pk = harness.send("[[text=hello]]")
     (claimed,) = (await db.write(queue.claim_runs, "a worker that parks", 1, alone=True)).runs
@@ -116,7 +116,7 @@ async def test_who_waits_for_an_approval_stays_so_and_an_answer_meanwhile_stands
 
 
 @pytest.mark.parametrize("scope", ["agent", "run"])
-async def test_one_agent_or_one_run_is_stopped_and_others_go_on(harness: WorkerHarness, operator, make_session, eventually, scope):
+async def test_freeze_of_agent_or_run_leaves_others_running(harness: WorkerHarness, operator, make_session, eventually, scope):
     Agent.objects.create(slug="other", name="Other")
     concerned = harness.send("[[tokens=9 hang_after=3 times=1 tag=one]]")
     other = make_session(harness.user, "agent:other:main" if scope == "agent" else "")
@@ -131,7 +131,7 @@ async def test_one_agent_or_one_run_is_stopped_and_others_go_on(harness: WorkerH
 
 
 @pytest.mark.parametrize("order", [("all", "agent"), ("agent", "all")], ids=["all first", "agent first"])
-async def test_of_two_stops_both_have_to_be_lifted(harness: WorkerHarness, operator, eventually, order):
+async def test_overlapping_freezes_must_both_be_resumed(harness: WorkerHarness, operator, eventually, order):
     subjects = {"all": "", "agent": "main"}
     run_pk = harness.send("[[tokens=9 hang_after=3 times=1 tag=two]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(3))
@@ -145,7 +145,7 @@ async def test_of_two_stops_both_have_to_be_lifted(harness: WorkerHarness, opera
     assert (await harness.ended(run_pk)).status == "completed"
 
 
-async def test_a_stop_that_was_lifted_before_the_worker_parked_keeps_nothing(harness: WorkerHarness, operator, eventually):
+async def test_freeze_resumed_before_parking_does_not_block_run(harness: WorkerHarness, operator, eventually):
     """Both are committed before the worker writes what it was told by the first."""
     run_pk = harness.send("[[tokens=9 hang_after=3 times=1 tag=short]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(3))
@@ -158,7 +158,7 @@ async def test_a_stop_that_was_lifted_before_the_worker_parked_keeps_nothing(har
     assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(9)))
 
 
-async def test_an_abort_of_what_is_being_stopped_counts_for_more(harness: WorkerHarness, operator, eventually):
+async def test_abort_takes_precedence_over_freeze(harness: WorkerHarness, operator, eventually):
     run_pk = harness.send("[[tokens=9 hang_after=3 tag=both]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(3))
     (runner,) = [runner for worker in harness._workers for runner in worker._runners.values()]
@@ -168,7 +168,7 @@ async def test_an_abort_of_what_is_being_stopped_counts_for_more(harness: Worker
     assert (run.status, run.reason) == ("aborted", "rpc")
 
 
-async def test_a_stopped_run_can_be_aborted_and_its_stop_is_over_with_it(harness: WorkerHarness, operator, eventually):
+async def test_aborting_frozen_run_ends_its_freeze(harness: WorkerHarness, operator, eventually):
     run_pk = harness.send("[[tokens=9 hang_after=3 tag=end]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(3))
     await stop(operator, "run", str(run_pk))
@@ -179,7 +179,7 @@ async def test_a_stopped_run_can_be_aborted_and_its_stop_is_over_with_it(harness
     assert Run.objects.get(pk=run_pk).status == "aborted"
 
 
-async def test_what_the_events_tell_is_what_the_rows_say(harness: WorkerHarness, operator, sleeps, eventually):
+async def test_events_match_rows(harness: WorkerHarness, operator, sleeps, eventually):
     run_pk = harness.send(f"{sleeps.prompt} [[tokens=5]]")
     await eventually(lambda: sleeps.alive)
     await stop(operator)
@@ -205,7 +205,7 @@ async def started_after_an_unheard_stop(harness: WorkerHarness, operator, monkey
     return await harness.until(run_pk, "waiting", "completed")
 
 
-async def test_no_call_starts_once_the_stop_is_committed(harness: WorkerHarness, operator, monkeypatch):
+async def test_no_call_starts_after_freeze_is_committed(harness: WorkerHarness, operator, monkeypatch):
     run = await started_after_an_unheard_stop(harness, operator, monkeypatch)
     assert (run.status, run.reason, [call.status for call in calls_of(run)]) == ("waiting", "frozen", ["allowed"])
     await resume(operator)
@@ -213,7 +213,7 @@ async def test_no_call_starts_once_the_stop_is_committed(harness: WorkerHarness,
     assert (run.status, [call.status for call in calls_of(run)]) == ("completed", ["finished"])
 
 
-async def test_without_the_look_at_the_start_it_would(harness: WorkerHarness, operator, monkeypatch):
+async def test_missing_freeze_check_at_call_start_is_detected(harness: WorkerHarness, operator, monkeypatch):
     """The fault: of all that stops a run, this look is what keeps a call from starting."""
     monkeypatch.setattr(freezes, "check_not_frozen", lambda agent, run_pk: None)
     run = await started_after_an_unheard_stop(harness, operator, monkeypatch)

@@ -30,7 +30,7 @@ def stopped(run_pk: int) -> bool:
     return Run.objects.filter(pk=run_pk, status="waiting", reason="frozen").exists()
 
 
-async def test_a_worker_that_dies_while_its_run_is_stopped_is_not_missed(stack, send, eventually):
+async def test_worker_death_does_not_affect_frozen_run(stack, send, eventually):
     running = stack(workers=1, env=PATIENT)
     run_pk = send(PROMPT)
     await eventually(lambda: view_of(run_pk).open_text == token_text(10))
@@ -46,7 +46,7 @@ async def test_a_worker_that_dies_while_its_run_is_stopped_is_not_missed(stack, 
     assert phases_of(run) == ["accepted", "start", "waiting", "resume", "end"]
 
 
-async def test_a_worker_that_dies_before_it_heard_of_the_stop_leaves_a_run_that_waits(stack, send, eventually):
+async def test_worker_death_before_seeing_freeze_leaves_run_waiting(stack, send, eventually):
     running = stack(workers=2, env=PATIENT)
     run_pk = send(PROMPT)
     await eventually(lambda: view_of(run_pk).open_text == token_text(10))

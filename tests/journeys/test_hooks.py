@@ -39,7 +39,7 @@ def files(harness: WorkerHarness) -> set[str]:
     return found
 
 
-async def test_a_hook_sees_the_call_and_may_block_it(harness: WorkerHarness, hooked):
+async def test_hook_sees_and_can_block_the_call(harness: WorkerHarness, hooked):
     seen = hooked(lambda call: HookAnswer(block="not on a Monday"))
     run = await harness.answer(WRITE)
     (row,) = calls_of(run)
@@ -49,7 +49,7 @@ async def test_a_hook_sees_the_call_and_may_block_it(harness: WorkerHarness, hoo
     assert (run.status, files(harness)) == ("completed", set())
 
 
-async def test_changed_arguments_are_what_runs_and_what_is_recorded(harness: WorkerHarness, hooked):
+async def test_arguments_changed_by_hook_are_executed_and_recorded(harness: WorkerHarness, hooked):
     hooked(lambda call: HookAnswer(arguments={"path": "hooked/changed.txt"}))
     run = await harness.answer(WRITE)
     (row,) = calls_of(run)
@@ -57,7 +57,7 @@ async def test_changed_arguments_are_what_runs_and_what_is_recorded(harness: Wor
     assert files(harness) == {"changed.txt"}
 
 
-async def test_a_hook_is_not_asked_about_what_the_policy_does_not_offer_and_cannot_open_it(harness: WorkerHarness, hooked):
+async def test_hook_is_not_called_for_denied_tools(harness: WorkerHarness, hooked):
     seen = hooked(lambda call: HookAnswer(arguments={"path": "hooked/changed.txt"}))
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
     try:
@@ -67,27 +67,27 @@ async def test_a_hook_is_not_asked_about_what_the_policy_does_not_offer_and_cann
     assert ([call.status for call in calls_of(run)], seen, files(harness)) == (["refused"], [], set())
 
 
-async def test_a_hook_that_fails_blocks_the_call(harness: WorkerHarness, hooked):
+async def test_failing_hook_blocks_the_call(harness: WorkerHarness, hooked):
     hooked(lambda call: 1 / 0)
     run = await harness.answer(WRITE)
     assert "its hook failed (ZeroDivisionError)" in transcript_of(run)[2][1]
     assert (run.status, files(harness)) == ("completed", set())
 
 
-async def test_a_hook_sees_arguments_under_the_tools_own_names(harness: WorkerHarness, hooked):
+async def test_hook_sees_canonical_argument_names(harness: WorkerHarness, hooked):
     seen = hooked(lambda call: HookAnswer(block="no") if call.arguments.get("path", "").startswith("hooked/") else None)
     run = await harness.answer('[[tool=write args={"file_path":"hooked/a.txt","contents":"x"}]] [[text=done]]')
     assert seen[0].arguments == {"path": "hooked/a.txt", "content": "x"}
     assert (calls_of(run)[0].result["details"]["code"], files(harness)) == ("blocked_by_hook", set())
 
 
-async def test_a_blocked_call_again_and_again_is_told_to_be_a_circle(harness: WorkerHarness, hooked):
+async def test_repeatedly_blocked_call_is_detected_as_loop(harness: WorkerHarness, hooked):
     hooked(lambda call: HookAnswer(block="no"))
     run = await harness.answer('[[tool=read args={"path":"nothing"}]] ' * 6 + "[[text=done]]")
     assert [call.result["details"]["code"] for call in calls_of(run)] == ["blocked_by_hook"] * 5 + ["loop_detected"]
 
 
-async def test_a_repeated_call_is_stopped_although_a_hook_changes_it(harness: WorkerHarness, hooked):
+async def test_repeated_call_is_stopped_even_if_hook_changes_it(harness: WorkerHarness, hooked):
     hooked(lambda call: HookAnswer(arguments={"limit": 7}))
     again = '[[tool=read args={"path":"nothing"}]]'
     run = await harness.answer(f"{again * 7} [[text=done]]")
@@ -95,9 +95,7 @@ async def test_a_repeated_call_is_stopped_although_a_hook_changes_it(harness: Wo
 
 
 @pytest.mark.parametrize(("later", "made", "status"), [("shown", {"shown.txt"}, "used"), ("worse", set(), "void")])
-async def test_people_are_asked_about_the_command_as_a_hook_left_it_and_nothing_else_runs(
-    harness: WorkerHarness, hooked, make_user, later, made, status
-):
+async def test_approval_covers_only_the_command_changed_by_hook(harness: WorkerHarness, hooked, make_user, later, made, status):
     """A hook is asked again when the run goes on. Should it answer differently then, what was approved is not what would run."""
     require_approval()
     (ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk) / "hooked").mkdir(exist_ok=True)

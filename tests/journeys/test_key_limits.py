@@ -19,7 +19,7 @@ def limited(make_user):
     return user, token, secret
 
 
-async def test_runs_over_http_and_the_socket_keep_to_it(live, limited):
+async def test_http_and_socket_runs_respect_token_limits(live, limited):
     user, token, secret = limited
     headers = {"Authorization": f"Bearer {secret}"}
     asked = {"model": "clawsite", "messages": [{"role": "user", "content": exec_prompt(tool="read", path="x")}]}
@@ -42,7 +42,7 @@ async def test_runs_over_http_and_the_socket_keep_to_it(live, limited):
         assert "keyLimits" not in Run.objects.filter(owner=user).latest("pk").options
 
 
-async def test_limits_that_change_count_for_the_next_run(limited):
+async def test_changed_limits_apply_to_the_next_run(limited):
     _user, token, secret = limited
     limit_token(token, allow_tools=[], deny_tools=[])
     assert find_principal(secret).user.key_limits is None
@@ -50,7 +50,7 @@ async def test_limits_that_change_count_for_the_next_run(limited):
     assert find_principal(secret).user.key_limits["deny"] == ["*"]
 
 
-async def test_a_message_to_another_session_takes_the_limits_along(harness: WorkerHarness, make_session, eventually):
+async def test_message_to_another_session_carries_token_limits(harness: WorkerHarness, make_session, eventually):
     other = make_session(harness.user, "agent:main:other")
     harness.user.key_limits = {"name": "abc", "allow": [], "deny": ["read"]}
     words = exec_prompt(tool="read", path="x", then="told")

@@ -45,7 +45,7 @@ CLOCK = (str(BIN / "mcp-server-time"), "--local-timezone", "UTC")
 ASK = '[[tool=clock__get_current_time args={"timezone":"Asia/Tokyo"}]] [[text=done]]'
 
 
-async def test_a_tool_of_a_server_is_refused_until_a_policy_allows_it(harness: WorkerHarness, add, allowed):
+async def test_mcp_tool_is_denied_until_policy_allows_it(harness: WorkerHarness, add, allowed):
     row = await add("clock", *CLOCK)
     assert [tool["name"] for tool in row.tools] == ["get_current_time", "convert_time"]
     run = await harness.answer(ASK)
@@ -63,7 +63,7 @@ async def test_a_tool_of_a_server_is_refused_until_a_policy_allows_it(harness: W
     assert {"clock__get_current_time", "clock__convert_time"} <= set(offered)
 
 
-async def test_a_server_that_is_switched_off_during_a_run_is_not_called_any_more(harness: WorkerHarness, add, allowed, monkeypatch):
+async def test_server_disabled_during_run_is_no_longer_called(harness: WorkerHarness, add, allowed, monkeypatch):
     row = await add("srv", sys.executable, ROGUE, "good")
     allowed("srv")
 
@@ -79,7 +79,7 @@ async def test_a_server_that_is_switched_off_during_a_run_is_not_called_any_more
     assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
 
 
-async def test_an_answer_that_is_too_long_is_cut_and_says_so(harness: WorkerHarness, add, allowed):
+async def test_long_result_is_truncated_with_a_notice(harness: WorkerHarness, add, allowed):
     await add("srv", sys.executable, ROGUE, "flood")
     allowed("srv")
     run = await harness.answer("[[tool=srv__ping args={}]] [[text=done]]")
@@ -91,13 +91,13 @@ async def test_an_answer_that_is_too_long_is_cut_and_says_so(harness: WorkerHarn
 
 
 @pytest.mark.parametrize("entry", ["clock__*", "group:plugins", "clock__get_current_time"])
-async def test_a_pattern_the_group_or_the_name_allow_it_too(harness: WorkerHarness, add, allowed, entry):
+async def test_pattern_group_or_name_allows_mcp_tool(harness: WorkerHarness, add, allowed, entry):
     await add("clock", *CLOCK)
     allowed(entry)
     assert calls_of(await harness.answer(ASK))[0].status == "finished"
 
 
-async def test_arguments_that_do_not_fit_never_reach_the_server(harness: WorkerHarness, add, allowed):
+async def test_invalid_arguments_never_reach_the_server(harness: WorkerHarness, add, allowed):
     await add("clock", *CLOCK)
     allowed("clock")
     run = await harness.answer('[[tool=clock__get_current_time args={"zone":5}]] [[text=done]]')
@@ -106,9 +106,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_server(harness: WorkerH
     assert run.status == "completed"
 
 
-async def test_a_call_that_takes_too_long_is_cancelled_and_the_run_goes_on(
-    harness: WorkerHarness, add, allowed, tmp_path, eventually
-):
+async def test_timed_out_call_is_cancelled_and_run_continues(harness: WorkerHarness, add, allowed, tmp_path, eventually):
     await add("bench", sys.executable, "-m", "tests.mcp_servers.sdk_server", env={"PYTHONPATH": str(PROJECT)}, timeout_seconds=1)
     allowed("bench")
     mark = tmp_path / "mark"
@@ -120,7 +118,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_and_the_run_goes_on(
     await eventually(mark.exists)
 
 
-async def test_stopping_a_run_stops_the_call_at_the_server(harness: WorkerHarness, add, allowed, tmp_path, eventually):
+async def test_abort_cancels_the_call_on_the_server(harness: WorkerHarness, add, allowed, tmp_path, eventually):
     await add("bench", sys.executable, "-m", "tests.mcp_servers.sdk_server", env={"PYTHONPATH": str(PROJECT)})
     allowed("bench")
     mark = tmp_path / "mark"
@@ -131,7 +129,7 @@ async def test_stopping_a_run_stops_the_call_at_the_server(harness: WorkerHarnes
     await eventually(mark.exists)
 
 
-async def test_a_server_that_fails_is_shown_so_and_costs_a_run_only_that_call(harness: WorkerHarness, add, allowed, eventually):
+async def test_failed_server_is_reported_and_fails_only_its_call(harness: WorkerHarness, add, allowed, eventually):
     row = await add("srv", sys.executable, ROGUE, "dies")
     allowed("srv")
     run = await harness.answer("[[tool=srv__ping args={}]] [[text=done]]")
@@ -143,7 +141,7 @@ async def test_a_server_that_fails_is_shown_so_and_costs_a_run_only_that_call(ha
     assert bad.error == "it ended: the licence has run out: token=[redacted]"
 
 
-async def test_a_killed_server_is_back_for_the_next_call(harness: WorkerHarness, add, allowed, eventually):
+async def test_killed_server_is_restarted_for_the_next_call(harness: WorkerHarness, add, allowed, eventually):
     await add("srv", sys.executable, ROGUE, "good")
     allowed("srv")
     the_server().send_signal(signal.SIGKILL)
@@ -152,7 +150,7 @@ async def test_a_killed_server_is_back_for_the_next_call(harness: WorkerHarness,
     assert inside(transcript_of(run)[2][1]) == "back"
 
 
-async def test_switches_filters_and_restarts_reach_the_worker(harness: WorkerHarness, add, eventually):
+async def test_restart_disable_and_delete_reach_the_worker(harness: WorkerHarness, add, eventually):
     row = await add("srv", sys.executable, ROGUE, "good")
     first = the_server().pid
     servers.restart_servers([row])
@@ -166,14 +164,14 @@ async def test_switches_filters_and_restarts_reach_the_worker(harness: WorkerHar
     await eventually(lambda: programs_of() == [])
 
 
-async def test_a_worker_that_ends_takes_its_servers_along(harness: WorkerHarness, add):
+async def test_stopping_worker_stops_its_servers(harness: WorkerHarness, add):
     await add("srv", sys.executable, ROGUE, "children")
     assert programs_of()
     await harness.close()
     assert programs_of() == []
 
 
-async def test_a_worker_that_is_killed_leaves_no_server_behind(stack, add, eventually):
+async def test_killed_worker_leaves_no_server_process(stack, add, eventually):
     running = stack(env={"CLAWSITE_LEASE_SECONDS": "5"})
     await add("srv", sys.executable, ROGUE, "children")
     (worker,) = running.workers
@@ -184,7 +182,7 @@ async def test_a_worker_that_is_killed_leaves_no_server_behind(stack, add, event
     await eventually(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in left))
 
 
-async def test_a_worker_of_its_own_process_calls_a_server(stack, add, allowed, user, make_session, eventually):
+async def test_worker_in_separate_process_calls_server(stack, add, allowed, user, make_session, eventually):
     stack(env={"CLAWSITE_LEASE_SECONDS": "5"})
     await add("clock", *CLOCK)
     allowed("clock")

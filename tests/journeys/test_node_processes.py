@@ -13,7 +13,7 @@ from tests.harness.protocol import SocketClients
 pytestmark = pytest.mark.dialect
 
 
-async def test_a_node_is_asked_through_another_process_and_once_only(stack, make_user, eventually):
+async def test_node_is_invoked_once_through_another_process(stack, make_user, eventually):
     running = stack(webs=2, workers=0)
     here, there = (SocketClients(urlsplit(url).netloc) for url in running.urls)
     olga = make_user("Operator", "User", name="olga")

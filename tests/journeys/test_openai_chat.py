@@ -47,7 +47,7 @@ def asks(*contents, **more):
     return {"model": "clawsite", "messages": [{"role": "user", "content": content} for content in contents], **more}
 
 
-async def test_an_answer_has_words_usage_and_an_end(sdk):
+async def test_completion_has_text_usage_and_finish_reason(sdk):
     made = await sdk.chat.completions.create(**asks('[[text="hello there" cached=7]]'))
     choice = made.choices[0]
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "hello there", "stop")
@@ -58,7 +58,7 @@ async def test_an_answer_has_words_usage_and_an_end(sdk):
     assert (made.id, made.model, run.status) == (f"chatcmpl-{run.run_id}", "clawsite", "completed")
 
 
-async def test_a_stream_has_every_word_and_the_usage_at_its_end(sdk):
+async def test_stream_has_full_text_and_final_usage(sdk):
     stream = await sdk.chat.completions.create(
         **asks("[[tokens=40 delay_ms=2]]"), stream=True, stream_options={"include_usage": True}
     )
@@ -71,7 +71,7 @@ async def test_a_stream_has_every_word_and_the_usage_at_its_end(sdk):
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-async def test_a_request_alone_brings_its_history_as_real_messages(sdk, live):
+async def test_stateless_request_sends_its_history_as_messages(sdk, live):
     messages = [
         {"role": "system", "content": "Answer in French."},
         {"role": "developer", "content": "Be short."},
@@ -90,7 +90,7 @@ async def test_a_request_alone_brings_its_history_as_real_messages(sdk, live):
         assert (await client.request("sessions.list", {}))["sessions"] == []
 
 
-async def test_user_and_header_choose_a_session_that_remembers(sdk, live):
+async def test_user_and_header_select_a_persistent_session(sdk, live):
     for words in ("first", "second [[tag=remembers]]"):
         await sdk.chat.completions.create(**asks("ignored, the session has its own", words), user="ada:x y")
     assert live.model_requests("remembers")[0]["items"] == 4
@@ -104,7 +104,7 @@ async def test_user_and_header_choose_a_session_that_remembers(sdk, live):
 
 
 @pytest.mark.parametrize("model", ["clawsite/demo", "openclaw/demo", "openclaw:demo", "agent:demo", "demo"])
-async def test_an_agent_has_several_names(sdk, model):
+async def test_agent_is_selected_by_any_of_its_names(sdk, model):
     made = await sdk.chat.completions.create(**asks("hello") | {"model": model})
     assert (made.model, made.choices[0].finish_reason) == (model, "stop")
     assert Run.objects.get(owner=sdk.user).model == "demo/clawsite"
@@ -120,7 +120,7 @@ async def test_agents_are_listed_as_models(sdk):
     assert none.value.code == "model_not_found"
 
 
-async def test_refusals_are_the_exceptions_that_an_sdk_knows(sdk, live, make_user):
+async def test_errors_raise_matching_sdk_exceptions(sdk, live, make_user):
     create = sdk.chat.completions.create
     with pytest.raises(openai.NotFoundError) as unknown:
         await create(**asks("hi") | {"model": "gpt-4.1"})
@@ -152,7 +152,7 @@ async def test_refusals_are_the_exceptions_that_an_sdk_knows(sdk, live, make_use
     assert not Run.objects.filter(owner=sdk.user).exists()
 
 
-async def test_what_the_model_refuses_is_told_by_its_kind(sdk):
+async def test_model_errors_are_mapped_to_error_codes(sdk):
     with pytest.raises(openai.BadRequestError) as long:
         await sdk.chat.completions.create(**asks("[[context_overflow]]"))
     assert long.value.code == "context_length_exceeded"
@@ -161,7 +161,7 @@ async def test_what_the_model_refuses_is_told_by_its_kind(sdk):
         [chunk async for chunk in stream]
 
 
-async def test_a_picture_reaches_the_model(sdk):
+async def test_image_reaches_the_model(sdk):
     parts = [{"type": "text", "text": "what is it?"}, {"type": "image_url", "image_url": {"url": pixel()}}]
     made = await sdk.chat.completions.create(**asks(parts))
     assert made.choices[0].message.content == "ok"
@@ -169,7 +169,7 @@ async def test_a_picture_reaches_the_model(sdk):
     assert [block["type"] for block in entry.content] == ["text", "image"]
 
 
-async def test_the_callers_own_tool_is_called_by_the_caller(sdk):
+async def test_client_tool_is_executed_by_the_client(sdk):
     messages = [{"role": "user", "content": '[[tool=get_weather args={"city":"Ulm"} call_id=c1]] [[text="it rains"]]'}]
     asked = await sdk.chat.completions.create(model="clawsite", messages=messages, tools=[WEATHER])
     choice = asked.choices[0]
@@ -186,7 +186,7 @@ async def test_the_callers_own_tool_is_called_by_the_caller(sdk):
     assert [role for role, _ in said] == ["user", "assistant", "toolResult", "assistant"]
 
 
-async def test_in_a_session_the_results_alone_are_enough(sdk):
+async def test_session_needs_only_the_tool_results(sdk):
     words = '[[tool=get_weather args={"city":"A"} call_id=a]] [[tool=get_weather args={"city":"B"} call_id=b parallel=1]]'
     kept = {"user": "weather"}
     stream = await sdk.chat.completions.create(**asks(words), tools=[WEATHER], stream=True, **kept)
@@ -205,7 +205,7 @@ async def test_in_a_session_the_results_alone_are_enough(sdk):
     assert [(row.status, row.result["content"][0]["text"]) for row in rows] == [("finished", "a"), ("finished", "b")]
 
 
-async def test_our_tools_run_first_and_the_callers_are_returned(sdk):
+async def test_server_tools_run_before_client_tools_are_returned(sdk):
     words = '[[tool=session_status args={} call_id=ours]] [[tool=get_weather args={"city":"A"} call_id=theirs parallel=1]]'
     made = await sdk.chat.completions.create(**asks(words), tools=[WEATHER])
     assert [call.id for call in made.choices[0].message.tool_calls] == ["theirs"]
@@ -213,21 +213,21 @@ async def test_our_tools_run_first_and_the_callers_are_returned(sdk):
     assert list(rows) == [("ours", "finished"), ("theirs", "handed_over")]
 
 
-async def test_a_call_that_cannot_be_read_goes_back_to_the_model(sdk):
+async def test_call_with_invalid_arguments_is_returned_to_model(sdk):
     made = await sdk.chat.completions.create(**asks('[[tool=get_weather args="{broken"]] [[text="never mind"]]'), tools=[WEATHER])
     assert (made.choices[0].message.content, made.choices[0].finish_reason) == ("never mind", "stop")
     row = ToolCall.objects.get(run__owner=sdk.user)
     assert (row.status, row.result["details"]["code"]) == ("refused", "invalid_arguments")
 
 
-async def test_a_header_chooses_another_model_of_those_there_are(sdk):
+async def test_header_selects_another_available_model(sdk):
     await sdk.chat.completions.create(**asks("hi"), extra_headers={"x-openclaw-model": "demo/clawsite"})
     assert Run.objects.get(owner=sdk.user).model == "demo/clawsite"
     with pytest.raises(openai.BadRequestError, match="Unknown model “nothing/at-all”"):
         await sdk.chat.completions.create(**asks("hi"), extra_headers={"x-clawsite-model": "nothing/at-all"})
 
 
-async def test_two_accounts_with_the_same_names_share_nothing(sdk, live, make_user):
+async def test_accounts_with_same_session_names_are_isolated(sdk, live, make_user):
     other = sdk.with_options(api_key=live.api_token(make_user()))
     for client, tag in ((sdk, "mine"), (other, "theirs")):
         await client.chat.completions.create(
@@ -237,7 +237,7 @@ async def test_two_accounts_with_the_same_names_share_nothing(sdk, live, make_us
     assert Session.objects.filter(key="agent:main:openai-user:ada", owner=sdk.user).count() == 1
 
 
-async def test_the_same_key_again_gets_the_same_answer(sdk):
+async def test_same_idempotency_key_returns_same_response(sdk):
     twice = [
         await sdk.chat.completions.create(**asks("[[text=once]]"), extra_headers={"Idempotency-Key": "order 7"}) for _ in range(2)
     ]
@@ -247,12 +247,12 @@ async def test_the_same_key_again_gets_the_same_answer(sdk):
         await sdk.chat.completions.create(**asks("something else"), extra_headers={"Idempotency-Key": "order 7"})
 
 
-async def test_the_gateway_token_may_chat(live):
+async def test_gateway_token_can_chat(live):
     client = openai.AsyncOpenAI(base_url=f"{live.url}/v1", api_key=live.token, max_retries=0)
     assert (await client.chat.completions.create(**asks("hi"))).choices[0].message.content == "ok"
 
 
-async def test_litellm_is_a_client_like_any_other(sdk, live):
+async def test_litellm_client_works(sdk, live):
     litellm = litellm_provider._import_litellm()  # imported so that it calls nobody for prices
     to = {"model": "openai/clawsite", "api_base": f"{live.url}/v1", "api_key": sdk.api_key}
     made = await litellm.acompletion(**to, messages=[{"role": "user", "content": '[[text="hello there"]]'}])
@@ -262,7 +262,7 @@ async def test_litellm_is_a_client_like_any_other(sdk, live):
     assert text.split() == ["w0", "w1", "w2", "w3", "w4"]
 
 
-async def test_litellm_brings_its_own_tools(sdk, live):
+async def test_litellm_client_tools_work(sdk, live):
     litellm = litellm_provider._import_litellm()
     to = {"model": "openai/clawsite", "api_base": f"{live.url}/v1", "api_key": sdk.api_key, "tools": [WEATHER]}
     messages = [{"role": "user", "content": '[[tool=get_weather args={"city":"Ulm"} call_id=c1]] [[text="it rains"]]'}]
@@ -280,20 +280,20 @@ async def test_litellm_brings_its_own_tools(sdk, live):
 
 
 @pytest.mark.parametrize("sent", [b"{", b"", b"[" * 900 + b"]" * 900, b'{"messages": 5}', b'{"tools": [[]]}', b"[]", b'"x"'])
-async def test_a_body_of_another_shape_is_told_so(sdk, live, sent):
+async def test_invalid_body_is_rejected_with_an_error(sdk, live, sent):
     async with httpx.AsyncClient(base_url=live.url, headers={"Authorization": f"Bearer {sdk.api_key}"}) as client:
         answer = await client.post("/v1/chat/completions", content=sent)
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-async def test_a_run_belongs_to_the_trace_of_its_request(sdk, live):
+async def test_run_keeps_the_trace_of_its_request(sdk, live):
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     await sdk.chat.completions.create(**asks("hi"), extra_headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
     assert trace in Run.objects.get(owner=sdk.user).options["traceparent"]
 
 
-async def test_without_a_token_nobody_is_known_and_only_one_method_is_taken(live):
+async def test_missing_token_and_wrong_method_are_rejected(live):
     async with httpx.AsyncClient(base_url=live.url) as client:
         bare = await client.post("/v1/chat/completions", json=asks("hi"))
         looked = {path: await client.get(f"/v1/{path}") for path in ("chat/completions", "responses")}

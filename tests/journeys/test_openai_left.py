@@ -43,7 +43,7 @@ async def ask(server: str, user, words: str, *, stream: bool, **headers: str):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_run_is_stopped_when_its_caller_goes_away(harness: WorkerHarness, server, eventually, stream):
+async def test_client_disconnect_aborts_the_run(harness: WorkerHarness, server, eventually, stream):
     reader, writer = await ask(server, harness.user, "[[tokens=9 hang_after=2]]", stream=stream)
     if stream:
         async with asyncio.timeout(20):
@@ -55,7 +55,7 @@ async def test_a_run_is_stopped_when_its_caller_goes_away(harness: WorkerHarness
 
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency_Key": "mine"}])
-async def test_it_goes_on_if_that_is_wished_or_the_caller_may_come_back(
+async def test_run_continues_after_disconnect_if_configured_or_resumable(
     harness: WorkerHarness, server, settings, eventually, headers
 ):
     settings.HTTP_ABORT_ON_DISCONNECT = bool(headers)
@@ -66,7 +66,7 @@ async def test_it_goes_on_if_that_is_wished_or_the_caller_may_come_back(
     assert run.status == "completed"
 
 
-async def test_a_silent_stream_shows_that_it_lives(harness: WorkerHarness, server, monkeypatch):
+async def test_idle_stream_sends_keepalives(harness: WorkerHarness, server, monkeypatch):
     monkeypatch.setattr(runs, "KEEP_ALIVE_SECONDS", 0.05)
     reader, writer = await ask(server, harness.user, "[[slow_first=0.5]]", stream=True)
     async with asyncio.timeout(20):
@@ -76,9 +76,7 @@ async def test_a_silent_stream_shows_that_it_lives(harness: WorkerHarness, serve
     assert b'"content":"ok"' in told
 
 
-async def test_a_run_that_waits_for_people_is_named_and_goes_on_without_its_caller(
-    harness: WorkerHarness, server, settings, make_user
-):
+async def test_run_waiting_for_approval_survives_disconnect(harness: WorkerHarness, server, settings, make_user):
     require_approval()
     settings.HTTP_APPROVAL_WAIT_SECONDS = 0.2
     token = issue_token(harness.user, "test", READ_WRITE)[1]
@@ -95,7 +93,7 @@ async def test_a_run_that_waits_for_people_is_named_and_goes_on_without_its_call
     assert (await harness.ended(run.pk)).status == "completed"
 
 
-async def test_a_gateway_that_ends_tells_its_callers_and_leaves_their_runs_alone(harness: WorkerHarness, eventually):
+async def test_gateway_shutdown_notifies_clients_and_keeps_runs(harness: WorkerHarness, eventually):
     async with serve_gateway() as server:
         reader, writer = await ask(server, harness.user, "[[tokens=9 hang_after=2]]", stream=True)
         async with asyncio.timeout(20):

@@ -71,9 +71,7 @@ def unheard(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("end", [revoked, switched_off, unheard])
-async def test_a_stream_ends_with_its_credential_and_its_run_with_the_stream(
-    harness: WorkerHarness, server, eventually, monkeypatch, end
-):
+async def test_revoked_credential_ends_stream_and_run(harness: WorkerHarness, server, eventually, monkeypatch, end):
     if end is unheard:  # the bus has lost it: what counts is the next look
         monkeypatch.setattr(limits, "RECHECK_SECONDS", 0.2)
     asked = chat(server, harness.user)
@@ -86,7 +84,7 @@ async def test_a_stream_ends_with_its_credential_and_its_run_with_the_stream(
     assert (run.status, run.reason) == ("aborted", "credential-ended")
 
 
-async def test_so_does_a_response_and_an_answer_in_one_piece(harness: WorkerHarness, server, eventually):
+async def test_revoked_credential_ends_responses_and_unstreamed_requests(harness: WorkerHarness, server, eventually):
     whole = chat(server, harness.user, stream=False)
     await eventually(lambda: Run.objects.filter(status="running").exists())
     revoked(whole)
@@ -98,7 +96,7 @@ async def test_so_does_a_response_and_an_answer_in_one_piece(harness: WorkerHarn
     assert "response.completed" not in told
 
 
-async def test_a_run_that_its_caller_may_fetch_later_goes_on(harness: WorkerHarness, server, eventually):
+async def test_resumable_run_continues_after_revocation(harness: WorkerHarness, server, eventually):
     asked = chat(server, harness.user, **{"Idempotency-Key": "mine"})
     await eventually(lambda: b"w0 " in asked.told)
     revoked(asked)
@@ -106,7 +104,7 @@ async def test_a_run_that_its_caller_may_fetch_later_goes_on(harness: WorkerHarn
     assert Run.objects.get(run_id="mine").status == "running"
 
 
-async def test_a_change_that_takes_nothing_ends_nothing(harness: WorkerHarness, server, eventually, make_user):
+async def test_unrelated_credential_changes_do_not_end_stream(harness: WorkerHarness, server, eventually, make_user):
     asked = chat(server, harness.user)
     await eventually(lambda: b"w0 " in asked.told)
     other = issue_token(harness.user, "other", ["operator.read"])[0]
@@ -118,7 +116,7 @@ async def test_a_change_that_takes_nothing_ends_nothing(harness: WorkerHarness, 
     await asked.ended()
 
 
-async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(harness: WorkerHarness, server, eventually, make_user):
+async def test_guest_stream_ends_when_share_is_revoked(harness: WorkerHarness, server, eventually, make_user):
     guest = make_user()
     share(harness.user, harness.session, guest.username, "writer")
     asked = chat(server, guest, **{"X-Clawsite-Session-Key": f"session:{harness.session.pk}"})
@@ -129,7 +127,7 @@ async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(harness: 
     assert "is no longer shared with you" in await asked.ended()
 
 
-async def test_a_tool_call_by_hand_is_not_answered_to_a_credential_that_has_ended(harness: WorkerHarness, server, eventually):
+async def test_revoked_credential_gets_no_direct_tool_result(harness: WorkerHarness, server, eventually):
     require_approval()
     body = {"tool": "exec", "args": {"command": "./nobody-knows-it"}, "sessionKey": harness.session.key}
     asked = Asked(server, harness.user, "/tools/invoke", body)

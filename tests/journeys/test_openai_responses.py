@@ -26,7 +26,7 @@ def sdk(live, make_user):
     return client
 
 
-async def test_a_response_has_words_usage_and_can_be_read_again(sdk):
+async def test_response_has_text_usage_and_can_be_retrieved(sdk):
     made = await sdk.responses.create(model="clawsite", instructions="Be short.", input='[[text="hello there" cached=3]]')
     assert (made.status, made.output_text, made.output[0].type) == ("completed", "hello there", "message")
     assert (made.usage.output_tokens, made.usage.input_tokens_details.cached_tokens) == (2, 3)
@@ -35,7 +35,7 @@ async def test_a_response_has_words_usage_and_can_be_read_again(sdk):
     assert (again.id, again.output_text, again.usage, again.model) == (made.id, "hello there", made.usage, "clawsite/main")
 
 
-async def test_a_response_goes_on_from_an_earlier_one_of_the_same_account_only(sdk, live, make_user):
+async def test_response_continues_only_from_same_account_response(sdk, live, make_user):
     first = await sdk.responses.create(model="clawsite", input="remember the number 7")
     second = await sdk.responses.create(model="clawsite", input="which? [[tag=goes-on]]", previous_response_id=first.id)
     assert second.previous_response_id == first.id
@@ -49,7 +49,7 @@ async def test_a_response_goes_on_from_an_earlier_one_of_the_same_account_only(s
         await stranger.responses.retrieve(first.id)
 
 
-async def test_a_response_of_a_month_ago_is_forgotten_and_one_in_a_named_session_is_not(sdk):
+async def test_old_response_expires_unless_in_a_named_session(sdk):
     alone = await sdk.responses.create(model="clawsite", input="hello")
     named = await sdk.responses.create(model="clawsite", input="hello", user="ada")
     await db.write(Session.objects.filter(owner=sdk.user).update, updated_at=clock.now() - dt.timedelta(days=31))
@@ -62,7 +62,7 @@ async def test_a_response_of_a_month_ago_is_forgotten_and_one_in_a_named_session
     assert (await sdk.responses.create(model="clawsite", input="and?", previous_response_id=named.id)).status == "completed"
 
 
-async def test_events_come_in_their_order_and_are_numbered(sdk):
+async def test_events_are_ordered_and_numbered(sdk):
     stream = await sdk.responses.create(model="clawsite", input="[[tokens=30 delay_ms=2]]", stream=True)
     events = [event async for event in stream]
     kinds = [event.type.removeprefix("response.") for event in events if event.type != "response.output_text.delta"]
@@ -81,14 +81,14 @@ async def test_events_come_in_their_order_and_are_numbered(sdk):
     assert text == events[-1].response.output_text == "".join(f"w{i} " for i in range(30))
 
 
-async def test_the_sdks_own_reader_of_streams_understands_it(sdk):
+async def test_sdk_stream_parser_accepts_the_stream(sdk):
     words = '[[tool=get_weather args={"city":"Ulm"} call_id=c9]]'
     async with sdk.responses.stream(model="clawsite", input=words, tools=[WEATHER]) as stream:
         made = await stream.get_final_response()
     assert [(item.type, item.call_id, item.arguments) for item in made.output] == [("function_call", "c9", '{"city":"Ulm"}')]
 
 
-async def test_a_tool_of_the_caller_makes_the_round_trip(sdk):
+async def test_client_tool_completes_round_trip(sdk):
     words = '[[tool=get_weather args={"city":"Ulm"} call_id=c1]] [[text="it rains"]]'
     asked = await sdk.responses.create(model="clawsite", input=words, tools=[WEATHER], tool_choice="auto")
     call = asked.output[0]
@@ -103,7 +103,7 @@ async def test_a_tool_of_the_caller_makes_the_round_trip(sdk):
     assert list(roles.order_by("position").values_list("role", flat=True)) == ["user", "assistant", "toolResult", "assistant"]
 
 
-async def test_a_file_comes_inline(sdk):
+async def test_inline_file_is_accepted(sdk):
     file = {
         "type": "input_file",
         "filename": "note.txt",
@@ -116,7 +116,7 @@ async def test_a_file_comes_inline(sdk):
     assert [block.get("name") for block in entry.content] == [None, "note.txt"]
 
 
-async def test_a_picture_reaches_the_model(sdk):
+async def test_image_reaches_the_model(sdk):
     picture = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
     content = [{"type": "input_text", "text": "what is it?"}, {"type": "input_image", "image_url": picture, "detail": "auto"}]
     made = await sdk.responses.create(model="clawsite", input=[{"role": "user", "content": content}])
@@ -125,7 +125,7 @@ async def test_a_picture_reaches_the_model(sdk):
     assert [block["type"] for block in entry.content] == ["text", "image"]
 
 
-async def test_an_answer_that_was_cut_off_is_incomplete_and_a_failed_one_is_told_so(sdk):
+async def test_truncated_response_is_incomplete_and_failed_one_has_error(sdk):
     cut = await sdk.responses.create(model="clawsite", input="[[tokens=3 finish=length]]", max_output_tokens=3)
     assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
     stream = await sdk.responses.create(model="clawsite", input="[[error=401]]", stream=True)

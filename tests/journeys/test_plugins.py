@@ -41,9 +41,7 @@ def installed(tmp_path, database):
         yield tmp_path
 
 
-async def test_tools_and_hooks_of_plugins_work_and_a_broken_one_stops_no_worker(
-    stack, installed, user, make_session, eventually, monkeypatch
-):
+async def test_plugins_work_and_broken_plugin_stops_no_worker(stack, installed, user, make_session, eventually, monkeypatch):
     session = make_session(user)
     monkeypatch.setattr(processes, "TIMEOUT", 60.0 + IMPORT_TIMEOUT_SECONDS)  # a worker waits that long before it does without one
     stack(env={"PYTHONPATH": str(installed)})  # ready, so the worker has registered in spite of the two that cannot be imported

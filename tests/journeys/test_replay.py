@@ -151,7 +151,7 @@ def story(user, make_session, monkeypatch):
 @example(turns=[Turn(thoughts=["hm"], texts=["so far"], ending="timeout", pause=True)])
 @example(turns=[Turn(texts=["a\x00b"], thoughts=["\x00"], calls=[("read", {"path": "\x00"}, "")])])
 @given(turns=st.lists(TURNS, max_size=5))
-async def test_replaying_the_events_of_a_run_gives_what_its_rows_say(turns, story):
+async def test_replayed_run_events_match_rows(turns, story):
     run, found = await story(turns)
     assert found == []
     assert run.status in Run.ENDED

@@ -96,7 +96,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_each_tool_does_its_work(harness: WorkerHarness, files, name):
+async def test_each_tool_works(harness: WorkerHarness, files, name):
     arguments, words = GOOD[name]
     row, told = await used(harness, name, **arguments)
     assert row.status == "finished"
@@ -112,7 +112,7 @@ async def test_each_tool_does_its_work(harness: WorkerHarness, files, name):
         ("image", {"image": "dot.png"}, "dot.png: image/png"),
     ],
 )
-async def test_names_that_models_were_trained_with_are_understood(harness: WorkerHarness, files, name, arguments, words):
+async def test_common_tool_name_aliases_are_accepted(harness: WorkerHarness, files, name, arguments, words):
     row, told = await used(harness, name, **arguments)
     assert row.status == "finished"
     assert told.startswith(words)
@@ -131,7 +131,7 @@ async def test_names_that_models_were_trained_with_are_understood(harness: Worke
         ("image", {"path": 7}, "`path`: Input should be a valid string"),
     ],
 )
-async def test_bad_parameters_are_told_in_words_and_nothing_runs(harness: WorkerHarness, files, name, arguments, words):
+async def test_invalid_parameters_return_an_error_and_run_nothing(harness: WorkerHarness, files, name, arguments, words):
     row, told = await used(harness, name, **arguments)
     assert (row.status, row.result["details"]) == ("failed", {"code": "invalid_arguments"})
     assert told.startswith(f"invalid arguments for `{name}`: {words}")
@@ -151,14 +151,14 @@ async def test_bad_parameters_are_told_in_words_and_nothing_runs(harness: Worker
         ("image", {"path": "none.png"}, "neither a file in the workspace nor an image attached"),
     ],
 )
-async def test_failures_are_told_in_words(harness: WorkerHarness, files, name, arguments, words):
+async def test_tool_failures_return_an_error_message(harness: WorkerHarness, files, name, arguments, words):
     row, told = await used(harness, name, **arguments)
     assert row.status == "failed"
     assert words in told
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_a_call_can_be_aborted_half_way(harness: WorkerHarness, files, hanging, eventually, name):
+async def test_running_call_can_be_aborted(harness: WorkerHarness, files, hanging, eventually, name):
     run_pk = harness.send(call(name, GOOD[name][0]))
     await eventually(hanging.is_set)
     lifecycle.request_abort(user=harness.user, session=harness.session)
@@ -170,7 +170,7 @@ async def test_a_call_can_be_aborted_half_way(harness: WorkerHarness, files, han
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(harness: WorkerHarness, files, hanging, settings, name):
+async def test_timed_out_call_is_stopped_and_run_continues(harness: WorkerHarness, files, hanging, settings, name):
     settings.TOOL_TIMEOUT_SECONDS = 0.1
     row, told = await used(harness, name, **GOOD[name][0])
     assert (row.status, row.result["details"]) == ("failed", {"code": "tool_timeout"})
@@ -193,7 +193,7 @@ async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(harness
         ),
     ],
 )
-async def test_too_much_output_is_cut_in_the_middle_and_says_so(harness: WorkerHarness, files, settings, name, arguments):
+async def test_long_output_is_truncated_in_the_middle(harness: WorkerHarness, files, settings, name, arguments):
     settings.TOOL_RESULT_KB = 1
     (files / "many").mkdir()
     (files / DEEP).mkdir(parents=True)
@@ -216,7 +216,7 @@ async def test_too_much_output_is_cut_in_the_middle_and_says_so(harness: WorkerH
     ],
     ids=["bytes", "pixels", "damaged", "svg"],
 )
-async def test_images_that_no_model_takes_are_refused(harness: WorkerHarness, files, content, words):
+async def test_unsupported_images_are_rejected(harness: WorkerHarness, files, content, words):
     (files / "odd.png").write_bytes(content)
     row, told = await used(harness, "image", path="odd.png")
     assert row.status == "failed"
@@ -224,7 +224,7 @@ async def test_images_that_no_model_takes_are_refused(harness: WorkerHarness, fi
     assert not Attachment.objects.exists()
 
 
-async def test_an_image_reaches_the_model_and_the_card_without_its_bytes_in_any_row(harness: WorkerHarness, files):
+async def test_image_reaches_model_and_card_without_bytes_in_rows(harness: WorkerHarness, files):
     content = png(4, 4, padding=1 << 20)
     (files / "large.png").write_bytes(content)
     row, _ = await used(harness, "image", path="large.png")
@@ -244,13 +244,13 @@ async def test_an_image_reaches_the_model_and_the_card_without_its_bytes_in_any_
     assert image["image_url"]["url"] == f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
-async def test_the_same_image_twice_is_kept_once(harness: WorkerHarness, files):
+async def test_duplicate_image_is_stored_once(harness: WorkerHarness, files):
     await used(harness, "image", path="dot.png")
     await used(harness, "image", path="dot.png")
     assert Attachment.objects.count() == 1
 
 
-async def test_images_of_several_calls_come_behind_all_results(harness: WorkerHarness, files):
+async def test_images_follow_all_tool_results(harness: WorkerHarness, files):
     (files / "other.png").write_bytes(png(5, 5))
     prompt = '[[tool=image args={"path":"dot.png"}]] [[tool=image args={"path":"other.png"} parallel=1]] [[text=done]]'
     await harness.answer(prompt)
@@ -259,7 +259,7 @@ async def test_images_of_several_calls_come_behind_all_results(harness: WorkerHa
     assert [part["type"] for part in last[3]["content"]] == ["text", "image_url", "image_url"]
 
 
-async def test_a_secret_of_the_host_does_not_reach_model_or_transcript(harness: WorkerHarness, files, monkeypatch):
+async def test_host_secret_does_not_reach_model_or_transcript(harness: WorkerHarness, files, monkeypatch):
     monkeypatch.setenv("ACME_API_KEY", "a-secret-of-this-host")
     (files / "a.txt").write_text("key: a-secret-of-this-host\n")
     row, told = await used(harness, "read", path="a.txt")
@@ -271,7 +271,7 @@ def repeated(times: int, name: str = "read", **arguments) -> str:
     return " ".join(f"[[tool={name} args={json.dumps(arguments)}]]" for _ in range(times)) + " [[text=done]]"
 
 
-async def test_a_model_in_a_circle_is_warned_then_stopped(harness: WorkerHarness, files):
+async def test_looping_model_is_warned_then_stopped(harness: WorkerHarness, files):
     run = await harness.answer(repeated(7, path="a.txt"))
     assert run.status == "completed"
     results = [text for role, text in transcript_of(run) if role == "toolResult"]
@@ -282,7 +282,7 @@ async def test_a_model_in_a_circle_is_warned_then_stopped(harness: WorkerHarness
     assert calls_of(run)[5].result["details"] == {"code": "loop_detected", "repeats": 5}
 
 
-async def test_the_same_call_many_times_in_one_turn_is_stopped_too(harness: WorkerHarness, files):
+async def test_repeated_call_within_one_turn_is_stopped(harness: WorkerHarness, files):
     first, *more = ['[[tool=read args={"path":"a.txt"}%s]]' % ("" if number == 0 else " parallel=1") for number in range(7)]
     run = await harness.answer(" ".join([first, *more, "[[text=done]]"]))
     assert [row.status for row in calls_of(run)] == ["finished"] * 5 + ["failed"] * 2
@@ -299,7 +299,7 @@ async def test_the_same_call_many_times_in_one_turn_is_stopped_too(harness: Work
     ],
     ids=["refused", "made up", "unreadable"],
 )
-async def test_a_call_that_never_runs_is_a_circle_as_well(harness: WorkerHarness, files, name, arguments, reason):
+async def test_repeated_call_that_never_runs_is_a_loop(harness: WorkerHarness, files, name, arguments, reason):
     run = await harness.answer(f"[[tool={name} args={arguments}]] " * 7 + "[[text=done]]")
     assert run.status == "completed"
     results = [text for role, text in transcript_of(run) if role == "toolResult"]
@@ -315,7 +315,7 @@ async def test_a_call_that_never_runs_is_a_circle_as_well(harness: WorkerHarness
 @pytest.mark.parametrize(
     ("module", "step"), [(runner, "ask_model"), (tool_turns, "list_steps")], ids=["before the answer", "before the call"]
 )
-async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(harness: WorkerHarness, files, monkeypatch, module, step):
+async def test_loop_detection_survives_worker_takeover(harness: WorkerHarness, files, monkeypatch, module, step):
     really, times = getattr(module, step), itertools.count(1)
 
     def lost_at_the_sixth(*args, **options):
@@ -330,13 +330,13 @@ async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(harness:
     assert results[5].startswith("loop_detected: `read` was called 5 times")
 
 
-async def test_a_new_message_begins_anew(harness: WorkerHarness, files):
+async def test_new_message_resets_loop_detection(harness: WorkerHarness, files):
     await harness.answer(repeated(6, path="a.txt"))
     _, told = await used(harness, "read", path="a.txt")
     assert told == "one"
 
 
-async def test_a_copy_of_the_conversation_has_the_images_too(harness: WorkerHarness, files):
+async def test_forked_session_includes_images(harness: WorkerHarness, files):
     row, _ = await used(harness, "image", path="dot.png")
     copy = fork_session(harness.user, harness.session)
     entry = TranscriptEntry.objects.get(session=copy, role="toolResult")
@@ -345,7 +345,7 @@ async def test_a_copy_of_the_conversation_has_the_images_too(harness: WorkerHarn
     assert entry.meta["imageIds"] != [row.result["content"][1]["attachmentId"]]
 
 
-async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(harness: WorkerHarness, files, monkeypatch):
+async def test_image_storage_failure_keeps_the_result(harness: WorkerHarness, files, monkeypatch):
     def full(*args, **options):
         raise OSError(28, "No space left on device")
 
@@ -356,20 +356,20 @@ async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(harness: Wo
     assert "dot.png: image/png" in told
 
 
-async def test_the_next_message_still_shows_the_image(harness: WorkerHarness, files):
+async def test_image_is_included_in_the_next_request(harness: WorkerHarness, files):
     await used(harness, "image", path="dot.png")
     before = harness.model.bodies[-1]["messages"]
     await harness.answer("[[text=still]] and now?")
     assert harness.model.bodies[-1]["messages"][: len(before)] == before  # the same words again: prompts stay cacheable
 
 
-async def test_a_model_without_eyes_is_not_offered_the_tool(harness: WorkerHarness, files, settings):
+async def test_model_without_vision_is_not_offered_the_tool(harness: WorkerHarness, files, settings):
     settings.DEFAULT_MODEL = "openai/gpt-3.5-turbo"
     run = await harness.answer(call("image", {"path": "dot.png"}))
     assert calls_of(run)[0].status == "refused"
 
 
-async def test_a_gemini_model_is_shown_schemas_it_takes(harness: WorkerHarness, settings):
+async def test_gemini_model_gets_compatible_schemas(harness: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "openai/gemini-like"
     await harness.answer("[[text=ok]]")
     shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in harness.model.bodies[-1]["tools"]}

@@ -29,7 +29,7 @@ def call(live, make_user):
     return invoke
 
 
-async def test_a_program_calls_a_tool_and_the_session_remembers_it(call):
+async def test_tool_call_over_http_is_recorded_in_the_session(call):
     made = await call({"tool": "write", "args": {"path": "note.txt", "content": "hello"}, "sessionKey": "main"})
     assert (made.status_code, made.json()["ok"]) == (200, True)
     answer = (await call({"name": "read", "args": {"path": "note.txt"}})).json()
@@ -40,7 +40,7 @@ async def test_a_program_calls_a_tool_and_the_session_remembers_it(call):
     assert (row.run.status, row.run.reason, row.run.model) == ("completed", "invoked", "")
 
 
-async def test_the_same_key_again_acts_once(call):
+async def test_same_idempotency_key_runs_the_call_once(call):
     body = {"tool": "write", "args": {"path": "once.txt", "content": "x"}, "idempotencyKey": "only-once"}
     first, again = await call(body), await call(body)
     assert first.json() == again.json()
@@ -49,7 +49,7 @@ async def test_the_same_key_again_acts_once(call):
     assert (other.status_code, other.json()["error"]["type"]) == (409, "conflict")
 
 
-async def test_a_refusal_names_its_layer(call):
+async def test_denied_call_names_its_layer(call):
     answer = await call({"tool": "read", "args": {"path": "x"}, "agentId": "demo"})
     assert answer.status_code == 403
     error = answer.json()["error"]
@@ -59,7 +59,7 @@ async def test_a_refusal_names_its_layer(call):
 
 
 @pytest.mark.parametrize("sent", ["", "{", "[1,", '{"tool": "read", "args": {"n": 1e999}}x', "\ufeff{}"])
-async def test_what_is_no_json_is_told_so(call, live, sent):
+async def test_non_json_body_is_rejected(call, live, sent):
     headers = {"Authorization": f"Bearer {live.api_token(call.user)}"}
     async with httpx.AsyncClient(base_url=live.url, headers=headers) as client:
         answer = await client.post("/tools/invoke", content=sent.encode())
@@ -67,7 +67,7 @@ async def test_what_is_no_json_is_told_so(call, live, sent):
 
 
 @pytest.mark.parametrize("args", [{"n": 2**70}, {"path": "a\0b"}, {"deep": [[[[[[{}]]]]]]}])
-async def test_odd_arguments_are_answered_in_words(call, args):
+async def test_unusual_arguments_return_an_error_message(call, args):
     answer = await call({"tool": "read", "args": args})
     assert (answer.status_code, answer.json()["error"]["type"]) == (
         400,
@@ -75,7 +75,7 @@ async def test_odd_arguments_are_answered_in_words(call, args):
     )
 
 
-async def test_a_form_with_a_cookie_is_no_call(call, live, settings):
+async def test_form_post_with_cookie_is_rejected(call, live, settings):
     browser = Browser()
     assert browser.login(username=call.user.username, password=PASSWORD)
     signed_in = browser.cookies[settings.SESSION_COOKIE_NAME].value
@@ -88,18 +88,18 @@ async def test_a_form_with_a_cookie_is_no_call(call, live, settings):
 
 
 @pytest.mark.parametrize("name", ["fs.read", "Read", "read file"])
-async def test_a_name_that_no_tool_can_have_never_enters_the_conversation(call, name):
+async def test_invalid_tool_name_is_never_stored(call, name):
     answer = await call({"tool": name})
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found")
     assert not ToolCall.objects.filter(session__owner=call.user).exists()
 
 
-async def test_a_tool_that_does_not_exist_is_not_found(call):
+async def test_unknown_tool_is_not_found(call):
     answer = await call({"tool": "teleport"})
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "tool_not_allowed")
 
 
-async def test_a_tool_that_has_no_place_here_says_what_it_lacks(call, live):
+async def test_unavailable_tool_reports_its_missing_requirement(call, live):
     policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=["web_search"])
     try:
         answer = await call({"tool": "web_search", "args": {"query": "x"}})
@@ -113,14 +113,14 @@ async def test_a_tool_that_has_no_place_here_says_what_it_lacks(call, live):
     assert f"not offered in this run: {reason}" in answer.json()["error"]["message"]
 
 
-async def test_a_call_by_hand_needs_no_key_of_the_model(call):
+async def test_direct_call_needs_no_model_key(call):
     Agent.objects.get_or_create(slug="keyless", defaults={"name": "Keyless", "model": "anthropic/claude-opus-5"})
     answer = await call({"tool": "session_status", "agentId": "keyless"})
     assert answer.status_code == 200, answer.text
     assert "anthropic/claude-opus-5" in answer.json()["result"]["content"][0]["text"]
 
 
-async def test_guessing_tokens_is_slowed_down_and_says_until_when(call):
+async def test_token_guessing_is_rate_limited_with_retry_time(call):
     for _ in range(9):
         throttle.record_failure("127.0.0.1")
     try:
@@ -131,7 +131,7 @@ async def test_guessing_tokens_is_slowed_down_and_says_until_when(call):
     assert 1 <= int(answer.headers["Retry-After"]) <= 16
 
 
-async def test_wrong_arguments_and_failures_are_told_in_words(call):
+async def test_invalid_arguments_and_failures_return_error_messages(call):
     wrong = (await call({"tool": "read", "args": {"file": 1}})).json()["error"]
     assert wrong["type"] == "invalid_arguments"
     assert "`path`" in wrong["message"]
@@ -141,12 +141,12 @@ async def test_wrong_arguments_and_failures_are_told_in_words(call):
 
 
 @pytest.mark.parametrize("body", [[], {}, {"tool": ""}, {"tool": "read", "args": []}, {"tool": "read", "colour": "red"}])
-async def test_a_body_of_another_shape_is_told_so(call, body):
+async def test_invalid_body_is_rejected_with_an_error(call, body):
     answer = await call(body)
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request")
 
 
-async def test_a_call_is_never_a_rehearsal(call):
+async def test_dry_run_is_rejected(call):
     before = ToolCall.objects.count()
     assert (await call({"tool": "session_status", "dryRun": False})).status_code == 200
     rehearsed = await call({"tool": "session_status", "dryRun": True})
@@ -155,7 +155,7 @@ async def test_a_call_is_never_a_rehearsal(call):
     assert ToolCall.objects.count() == before + 1
 
 
-async def test_who_sends_it_must_be_known_and_may_write(call, live, make_user):
+async def test_caller_must_be_authenticated_with_write_permission(call, live, make_user):
     assert (await call({"tool": "read"}, token="")).status_code == 401
     assert (await call({"tool": "read"}, token="claw_nothing")).status_code == 401
     assert (await call({"tool": "read"}, user=make_user("Auditor"))).status_code == 403
@@ -164,14 +164,14 @@ async def test_who_sends_it_must_be_known_and_may_write(call, live, make_user):
     assert (looked.status_code, looked.headers["Allow"]) == (405, "POST")
 
 
-async def test_somebody_elses_session_is_not_found(call, make_user, make_session):
+async def test_foreign_session_is_not_found(call, make_user, make_session):
     theirs = make_session(make_user())
     answer = await call({"tool": "session_status", "sessionKey": f"session:{theirs.id}"})
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found")
     assert not Run.objects.filter(session=theirs).exists()
 
 
-async def test_a_cookie_needs_the_csrf_token_too(call, live, settings):
+async def test_cookie_requires_the_csrf_token(call, live, settings):
     browser = Browser()
     assert browser.login(username=call.user.username, password=PASSWORD)
     signed_in = browser.cookies[settings.SESSION_COOKIE_NAME].value
@@ -182,7 +182,7 @@ async def test_a_cookie_needs_the_csrf_token_too(call, live, settings):
     assert (await call(body, token="", Cookie=cookies, **{"X-CSRFToken": token})).status_code == 200
 
 
-async def test_the_socket_offers_the_same(live, make_user):
+async def test_socket_method_behaves_like_http(live, make_user):
     async with live.client(make_user()) as client:
         wish = {"name": "write", "args": {"path": "a.md", "content": "# A"}, "idempotencyKey": "written-once"}
         done = await client.request("tools.invoke", wish)
@@ -203,7 +203,7 @@ async def test_the_socket_offers_the_same(live, make_user):
         assert {"read", "write", "edit", "glob", "grep"} <= {tool["id"] for tool in fs["tools"]}
 
 
-async def test_a_call_waits_for_its_turn_and_can_be_stopped(live, make_user, eventually):
+async def test_direct_call_is_queued_and_can_be_aborted(live, make_user, eventually):
     user, key = make_user(), "agent:main:busy"
     async with live.client(user) as client:
         await client.request("chat.send", {"message": "[[tokens=3 hang_after=1]]", "sessionKey": key, "idempotencyKey": "long"})

@@ -26,7 +26,7 @@ async def results(harness: WorkerHarness, prompt: str) -> list[dict]:
     return [call.result for call in calls_of(run)]
 
 
-async def test_what_an_agent_notes_it_finds_again(harness: WorkerHarness):
+async def test_stored_notes_are_found_again(harness: WorkerHarness):
     _, found, shown = await results(
         harness,
         asks("write", path="memory/2026-02-01.md", content="# 会议\n\n预算定为五万。\nThe lobster sleeps.\n")
@@ -40,7 +40,7 @@ async def test_what_an_agent_notes_it_finds_again(harness: WorkerHarness):
     assert shown["details"]["text"] == "预算定为五万。"
 
 
-async def test_bad_parameters_come_back_in_words(harness: WorkerHarness):
+async def test_invalid_parameters_return_an_error_message(harness: WorkerHarness):
     answers = await results(
         harness,
         asks("memory_search", query="")
@@ -55,7 +55,7 @@ async def test_bad_parameters_come_back_in_words(harness: WorkerHarness):
     assert "is not a note" in told[4]
 
 
-async def test_a_large_answer_is_cut_and_says_so(harness: WorkerHarness):
+async def test_large_result_is_truncated_with_a_notice(harness: WorkerHarness):
     root = workspace(harness.user)
     (root / "memory").mkdir()
     for number in range(60):
@@ -69,7 +69,7 @@ async def test_a_large_answer_is_cut_and_says_so(harness: WorkerHarness):
     assert shown["details"]["cut"] == "continue with from_line 9"
 
 
-async def test_the_notes_of_one_person_are_never_anothers(harness: WorkerHarness, make_user):
+async def test_notes_are_isolated_between_users(harness: WorkerHarness, make_user):
     stranger = make_user()
     (workspace(stranger) / "MEMORY.md").write_text("the launch code is 7")
     (workspace(harness.user) / "MEMORY.md").write_text("my shopping list")
@@ -79,7 +79,7 @@ async def test_the_notes_of_one_person_are_never_anothers(harness: WorkerHarness
     assert shown["content"][0]["text"].endswith("is outside the workspace: use a path relative to it")
 
 
-async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(harness: WorkerHarness, eventually, monkeypatch):
+async def test_aborted_search_leaves_the_index_intact(harness: WorkerHarness, eventually, monkeypatch):
     root = workspace(harness.user)
     (root / "memory").mkdir()
     for number in range(3):
@@ -104,7 +104,7 @@ async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(harness:
     assert len(found["details"]["results"]) == 3
 
 
-async def test_a_search_that_takes_too_long_is_stopped_in_words(harness: WorkerHarness, monkeypatch):
+async def test_timed_out_search_returns_an_error_message(harness: WorkerHarness, monkeypatch):
     (workspace(harness.user) / "MEMORY.md").write_text("lobster")
     held, read = threading.Event(), notes.read_note
     monkeypatch.setattr(notes, "read_note", lambda files, path: held.wait(20) and read(files, path))

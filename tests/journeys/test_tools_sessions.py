@@ -48,7 +48,7 @@ async def details(harness: WorkerHarness, prompt: str, **options) -> dict:
     return found
 
 
-async def test_an_agent_asks_another_session_and_gets_its_answer(harness: WorkerHarness, there):
+async def test_agent_messages_another_session_and_gets_its_reply(harness: WorkerHarness, there):
     prompt = asks("sessions_send", session_key=there.key, message='[[text="pong from there"]]') + "[[text=thanks]]"
     run = await harness.answer(prompt)
     (call,) = calls_of(run)
@@ -65,13 +65,13 @@ async def test_an_agent_asks_another_session_and_gets_its_answer(harness: Worker
     assert told.startswith("Content from the agent of another session stands between")
 
 
-async def test_an_agent_sends_without_waiting(harness: WorkerHarness, there):
+async def test_agent_sends_message_without_waiting(harness: WorkerHarness, there):
     answer = await details(harness, asks("sessions_send", session_key=there.key, message="[[text=later]]", timeout_seconds=0))
     assert answer["status"] == "accepted"
     assert transcript_of(await harness.ended(nested(there).pk))[-1] == ("assistant", "later")
 
 
-async def test_an_answer_that_does_not_come_in_time_is_told_and_comes_later(harness: WorkerHarness, there):
+async def test_late_reply_is_reported_and_delivered_later(harness: WorkerHarness, there):
     message = "[[tokens=5 hang_after=2]]"
     answer = await details(harness, asks("sessions_send", session_key=there.key, message=message, timeout_seconds=0.3))
     assert answer["status"] == "timeout"
@@ -81,19 +81,19 @@ async def test_an_answer_that_does_not_come_in_time_is_told_and_comes_later(harn
     await harness.ended(other.pk)
 
 
-async def test_a_run_that_fails_over_there_is_told_as_an_error(harness: WorkerHarness, there):
+async def test_failed_run_in_other_session_returns_an_error(harness: WorkerHarness, there):
     answer = await details(harness, asks("sessions_send", session_key=there.key, message="[[error=401]]"))
     assert answer["status"] == "error"
     assert "the model did not answer" in answer["error"]
 
 
-async def test_a_long_answer_is_cut_and_says_so(harness: WorkerHarness, there):
+async def test_long_reply_is_truncated_with_a_notice(harness: WorkerHarness, there):
     answer = await details(harness, asks("sessions_send", session_key=there.key, message="[[tokens=3000]]"))
     assert answer["reply"] == token_text(3000)[:8000]
     assert answer["cut"].startswith(f"the first 8000 of {len(token_text(3000))} characters")
 
 
-async def test_an_abort_of_the_caller_leaves_the_other_run_alone(harness: WorkerHarness, there, eventually):
+async def test_aborting_the_caller_leaves_other_run_running(harness: WorkerHarness, there, eventually):
     run_pk = harness.send(asks("sessions_send", session_key=there.key, message="[[tokens=5 hang_after=2]]"))
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
     lifecycle.request_abort(user=harness.user, session=harness.session)
@@ -104,7 +104,7 @@ async def test_an_abort_of_the_caller_leaves_the_other_run_alone(harness: Worker
     await harness.ended(nested(there).pk)
 
 
-async def test_two_sessions_that_wait_for_each_other_are_told_so(harness: WorkerHarness, there):
+async def test_mutual_wait_between_sessions_is_rejected(harness: WorkerHarness, there):
     back = asks("sessions_send", session_key=harness.session.key, message="and you?") + '[[text="then my answer"]]'
     answer = await details(harness, asks("sessions_send", session_key=there.key, message=back))
     assert (answer["status"], answer["reply"]) == ("ok", "then my answer")
@@ -114,7 +114,7 @@ async def test_two_sessions_that_wait_for_each_other_are_told_so(harness: Worker
     assert not Run.objects.filter(session=harness.session, lane="nested").exists()
 
 
-async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_once(harness: WorkerHarness, there, make_session):
+async def test_blocked_chain_of_waiting_sessions_is_rejected_immediately(harness: WorkerHarness, there, make_session):
     """Two turns of the lane are held by the second and the third session, so the fourth would never get one."""
     third, fourth = (make_session(harness.user, f"agent:main:{name}") for name in ("third", "fourth"))
     last = asks("sessions_send", session_key=fourth.key, message="[[text=never]]", timeout_seconds=300)
@@ -126,7 +126,7 @@ async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_on
     assert not Run.objects.filter(session=fourth).exists()
 
 
-async def test_sessions_that_keep_answering_each_other_come_to_an_end(harness: WorkerHarness, there, eventually):
+async def test_endless_exchange_between_sessions_is_limited(harness: WorkerHarness, there, eventually):
     """Each message makes the other session send the next one, as often as it is let."""
     message = "[[text=enough]]"
     for number in range(8):
@@ -139,7 +139,7 @@ async def test_sessions_that_keep_answering_each_other_come_to_an_end(harness: W
     assert not Run.objects.filter(status__in=Run.UNFINISHED).exists()
 
 
-async def test_a_worker_that_dies_while_a_call_waits_sends_nothing_twice(stack, user, make_session, eventually):
+async def test_worker_death_during_wait_sends_no_duplicate(stack, user, make_session, eventually):
     running = stack(workers=2, env={"CLAWSITE_LEASE_SECONDS": "5"})
     here, there = make_session(user, "agent:main:here"), make_session(user, "agent:main:there")
     prompt = asks("sessions_send", session_key=there.key, message="[[tokens=4 hang_after=2 times=1 tag=there]]") + "[[text=done]]"
@@ -159,7 +159,7 @@ async def test_a_worker_that_dies_while_a_call_waits_sends_nothing_twice(stack, 
     assert Run.objects.filter(session=there).count() == 1
 
 
-async def test_an_agent_lists_sessions_and_reads_one(harness: WorkerHarness, there):
+async def test_agent_lists_sessions_and_reads_one(harness: WorkerHarness, there):
     await harness.answer("[[text=hello]]", session=there)
     listed = await details(harness, asks("sessions_list", message_limit=1))
     rows = {row["key"]: row for row in listed["sessions"]}
@@ -169,7 +169,7 @@ async def test_an_agent_lists_sessions_and_reads_one(harness: WorkerHarness, the
     assert [message["text"] for message in read["messages"]] == ["[[text=hello]]", "hello"]
 
 
-async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(harness: WorkerHarness, everything):
+async def test_invalid_parameters_return_an_error_and_run_continues(harness: WorkerHarness, everything):
     calls = (
         ("sessions_list", {"kinds": ["everything"]}),
         ("sessions_list", {"message_limit": 21}),
@@ -186,7 +186,7 @@ async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(harness: Wo
         assert f"invalid arguments for `{name}`" in call.result["content"][0]["text"]
 
 
-async def test_status_and_agents_are_told(harness: WorkerHarness, there, everything):
+async def test_session_status_and_agent_list_are_returned(harness: WorkerHarness, there, everything):
     Agent.objects.create(slug="helper", name="Helper")
     run = await harness.answer(asks("session_status", session_key=there.key) + asks("agents_list") + "[[text=ok]]")
     status, agents = [call.result["details"] for call in calls_of(run)]
@@ -218,7 +218,7 @@ def words_in_many_sessions(there: Session) -> None:
         ("sessions_list", {"message_limit": 6}, words_in_many_sessions, r"\d+ more sessions did not fit: ask for fewer messages"),
     ],
 )
-async def test_too_much_to_tell_is_left_out_by_whole_pieces_and_says_so(
+async def test_large_result_drops_whole_items_with_a_notice(
     harness: WorkerHarness, there, everything, name, arguments, furnish, cut
 ):
     furnish(there)
@@ -232,9 +232,7 @@ async def test_too_much_to_tell_is_left_out_by_whole_pieces_and_says_so(
     assert json.loads(told[told.index("{") : told.rindex("}") + 1]) == row.result["details"]
 
 
-async def test_an_answer_beyond_the_limit_of_the_installation_is_cut_and_what_was_said_is_not(
-    harness: WorkerHarness, everything, settings
-):
+async def test_long_result_is_truncated_but_sent_message_is_not(harness: WorkerHarness, everything, settings):
     settings.TOOL_RESULT_KB = 0.1
     run = await harness.answer(asks("message", message="w" * 50_000) + "[[text=done]]")
     assert run.status == "completed"
@@ -243,7 +241,7 @@ async def test_an_answer_beyond_the_limit_of_the_installation_is_cut_and_what_wa
     assert harness.session.entries.get(run=None).text == "w" * 50_000
 
 
-async def test_an_agent_speaks_up_here_and_elsewhere(harness: WorkerHarness, there, everything):
+async def test_agent_posts_to_own_and_other_session(harness: WorkerHarness, there, everything):
     prompt = asks("message", message="half done") + asks("message", target=there.key, message="look") + "[[text=done]]"
     run = await harness.answer(prompt)
     assert [call.result["details"]["sessionKey"] for call in calls_of(run)] == [harness.session.key, there.key]
@@ -253,7 +251,7 @@ async def test_an_agent_speaks_up_here_and_elsewhere(harness: WorkerHarness, the
     assert elsewhere == [f"[Message from agent main in session {harness.session.key}]\n\nlook"]
 
 
-async def test_agents_of_different_people_never_meet(harness: WorkerHarness, make_user, make_session, everything):
+async def test_agents_of_different_users_are_isolated(harness: WorkerHarness, make_user, make_session, everything):
     stranger = make_user()
     secret = make_session(stranger, "agent:main:secret")
     await harness.answer("[[text=hidden]]", session=make_session(harness.user, "agent:main:own"))
@@ -278,7 +276,7 @@ async def test_agents_of_different_people_never_meet(harness: WorkerHarness, mak
     assert not Run.objects.filter(session=secret).exists()
 
 
-async def test_a_guest_does_not_look_into_the_owners_sessions(harness: WorkerHarness, there, make_user):
+async def test_guest_cannot_read_the_owners_other_sessions(harness: WorkerHarness, there, make_user):
     guest = make_user()
     members.share(harness.user, harness.session, guest.username, "writer")
     prompt = asks("sessions_list") + asks("sessions_history", session_key=f"session:{there.pk}") + "[[text=ok]]"

@@ -53,7 +53,7 @@ def wish(name: str, arguments: dict) -> str:
 
 
 @each_tool
-async def test_a_call_can_be_aborted_half_way(harness: WorkerHarness, everything, hanging, eventually, name, arguments):
+async def test_running_call_can_be_aborted(harness: WorkerHarness, everything, hanging, eventually, name, arguments):
     run_pk = harness.send(wish(name, arguments))
     await eventually(hanging.is_set)
     lifecycle.request_abort(user=harness.user, session=harness.session)
@@ -64,7 +64,7 @@ async def test_a_call_can_be_aborted_half_way(harness: WorkerHarness, everything
 
 
 @each_tool
-async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(
+async def test_timed_out_call_is_stopped_and_run_continues(
     harness: WorkerHarness, everything, hanging, monkeypatch, name, arguments
 ):
     known = source_tools.load_tools().tools

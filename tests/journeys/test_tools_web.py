@@ -34,7 +34,7 @@ def seen_by_the_model(harness: WorkerHarness) -> str:
     return [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "tool"][-1]
 
 
-async def test_a_page_is_fetched_and_goes_to_the_model_in_its_envelope(harness: WorkerHarness):
+async def test_fetched_page_reaches_model_in_its_envelope(harness: WorkerHarness):
     html = "<title>Rivers</title><article><h1>Rivers</h1><p>They bend, and nobody asked them to.</p></article>"
     async with http_server({"/": http.Response(text=html, content_type="text/html")}) as there:
         run = await harness.answer(asks("web_fetch", f'"url":"{there.url}"'))
@@ -46,7 +46,7 @@ async def test_a_page_is_fetched_and_goes_to_the_model_in_its_envelope(harness: 
     assert transcript_of(run)[-1] == ("assistant", "done")
 
 
-async def test_a_search_goes_to_the_engine_and_its_hits_to_the_model(harness: WorkerHarness, settings):
+async def test_search_queries_engine_and_returns_hits_to_model(harness: WorkerHarness, settings):
     hits = {"results": [{"title": "Rivers", "url": "https://rivers.example/", "content": "They bend."}]}
     async with http_server({"/search": http.json_response(hits)}) as there:
         settings.SEARXNG_URL, settings.FETCH_ALLOW = there.url, Allowlist()
@@ -56,7 +56,7 @@ async def test_a_search_goes_to_the_engine_and_its_hits_to_the_model(harness: Wo
     assert "1. Rivers\n   https://rivers.example/\n   They bend." in seen_by_the_model(harness)
 
 
-async def test_without_an_engine_the_model_is_not_offered_a_search(harness: WorkerHarness):
+async def test_search_is_not_offered_without_an_engine(harness: WorkerHarness):
     run = await harness.answer(asks("web_search", '"query":"rivers"'))
     offered = {tool["function"]["name"] for tool in harness.model.bodies[-1]["tools"]}
     assert ("web_fetch" in offered, "web_search" in offered) == (True, False)
@@ -71,7 +71,7 @@ async def test_without_an_engine_the_model_is_not_offered_a_search(harness: Work
         ("web_search", '"query":"q","count":50', "`count`"),
     ],
 )
-async def test_bad_parameters_come_back_in_words_and_nothing_is_fetched(harness: WorkerHarness, settings, tool, arguments, words):
+async def test_invalid_parameters_return_an_error_and_fetch_nothing(harness: WorkerHarness, settings, tool, arguments, words):
     settings.SEARXNG_URL = "http://127.0.0.1:1"
     run = await harness.answer(asks(tool, arguments))
     (call,) = calls_of(run)
@@ -80,7 +80,7 @@ async def test_bad_parameters_come_back_in_words_and_nothing_is_fetched(harness:
 
 
 @pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
-async def test_an_abort_half_way_closes_the_connection(harness: WorkerHarness, settings, eventually, tool):
+async def test_abort_closes_the_connection(harness: WorkerHarness, settings, eventually, tool):
     async with http_server(drip_bytes) as there:
         settings.SEARXNG_URL = there.url
         run_pk = harness.send(asks(tool, f'"url":"{there.url}"' if tool == "web_fetch" else '"query":"q"'))
@@ -91,7 +91,7 @@ async def test_an_abort_half_way_closes_the_connection(harness: WorkerHarness, s
         await asyncio.wait_for(there.left.wait(), 20)
 
 
-async def test_a_server_that_is_silent_is_given_up_in_words(harness: WorkerHarness, monkeypatch):
+async def test_unresponsive_server_returns_a_timeout_error(harness: WorkerHarness, monkeypatch):
     monkeypatch.setattr(web, "FETCH_TIMEOUT_S", 0.3)
     async with http_server(never_respond) as there:
         run = await harness.answer(asks("web_fetch", f'"url":"{there.url}"'))
@@ -101,7 +101,7 @@ async def test_a_server_that_is_silent_is_given_up_in_words(harness: WorkerHarne
 
 
 @pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
-async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(harness: WorkerHarness, settings, monkeypatch, tool):
+async def test_timed_out_call_is_stopped_and_run_continues(harness: WorkerHarness, settings, monkeypatch, tool):
     known = source_tools.load_tools().tools
     monkeypatch.setitem(known, tool, replace(known[tool], factory=replace(known[tool].factory, timeout_s=0.2)))
     async with http_server(never_respond) as there:
@@ -112,7 +112,7 @@ async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(harness
     assert (run.status, call.status, call.result["details"]) == ("completed", "failed", {"code": "tool_timeout"})
 
 
-async def test_a_huge_answer_of_a_search_engine_is_cut(harness: WorkerHarness, settings):
+async def test_huge_search_response_is_truncated(harness: WorkerHarness, settings):
     hits = {"results": [{"title": f"中{n}" * 2000, "url": f"https://{n}.example/", "content": "中" * 20_000} for n in range(10)]}
     async with http_server({"/search": http.json_response(hits)}) as there:
         settings.SEARXNG_URL = there.url
@@ -123,7 +123,7 @@ async def test_a_huge_answer_of_a_search_engine_is_cut(harness: WorkerHarness, s
     assert "<<<end of outside" in call.result["content"][0]["text"]
 
 
-async def test_a_huge_page_is_cut_and_stays_in_its_envelope(harness: WorkerHarness):
+async def test_huge_page_is_truncated_within_its_envelope(harness: WorkerHarness):
     async with http_server({"/": http.Response(text="中" * 3_000_000)}) as there:
         run = await harness.answer(asks("web_fetch", f'"url":"{there.url}","max_chars":9999999'))
     (call,) = calls_of(run)
@@ -134,7 +134,7 @@ async def test_a_huge_page_is_cut_and_stays_in_its_envelope(harness: WorkerHarne
     assert call.result["details"]["truncated"] is True
 
 
-async def test_the_inside_stays_closed_to_a_run(harness: WorkerHarness, settings):
+async def test_internal_addresses_cannot_be_fetched(harness: WorkerHarness, settings):
     settings.FETCH_ALLOW = Allowlist()
     async with http_server({"/": http.Response(text="inside")}) as there:
         run = await harness.answer(asks("web_fetch", f'"url":"{there.url}"'))

@@ -64,7 +64,7 @@ def collector():
     made.server.server_close()
 
 
-async def test_one_trace_goes_through_frame_run_model_call_and_tool_call(collector, stack, user, make_session, eventually):
+async def test_one_trace_spans_frame_run_model_and_tool_calls(collector, stack, user, make_session, eventually):
     session = make_session(user, "agent:main:main")
     started = stack(
         env={

@@ -78,7 +78,7 @@ def upgraded(old_database: OldDatabase) -> Iterator[Served]:
         served.end()
 
 
-def test_an_old_database_keeps_its_rows_and_works(old_database: OldDatabase, request: pytest.FixtureRequest) -> None:
+def test_old_database_is_upgraded_and_keeps_its_rows(old_database: OldDatabase, request: pytest.FixtureRequest) -> None:
     groups_before = old_database.query(PERMISSIONS)
     upgraded: Served = request.getfixturevalue("upgraded")
 

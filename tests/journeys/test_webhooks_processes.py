@@ -9,7 +9,7 @@ from tests.harness.webhooks import create_webhook
 pytestmark = pytest.mark.dialect
 
 
-async def test_what_was_accepted_survives_every_process(stack, make_user, eventually):
+async def test_accepted_delivery_survives_death_of_every_process(stack, make_user, eventually):
     """Nobody works when the delivery comes, and whoever took it dies before anybody does."""
     running = stack()
     made = create_webhook(make_user("Operator"), deliver=False)

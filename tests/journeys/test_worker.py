@@ -16,7 +16,7 @@ from tools_app.policy_store import policies
 pytestmark = pytest.mark.dialect
 
 
-async def test_a_message_goes_in_and_an_answer_comes_out(harness: WorkerHarness):
+async def test_message_gets_a_reply(harness: WorkerHarness):
     run = await harness.answer("[[tokens=20 delay_ms=2]]")
     assert (run.status, run.reason, run.model) == ("completed", "stop", "openai/fake-1")
     assert transcript_of(run) == [("user", "[[tokens=20 delay_ms=2]]"), ("assistant", token_text(20))]
@@ -26,14 +26,14 @@ async def test_a_message_goes_in_and_an_answer_comes_out(harness: WorkerHarness)
     assert run.output_tokens > 0
 
 
-async def test_the_next_message_of_a_session_sees_the_one_before(harness: WorkerHarness):
+async def test_next_message_sees_the_previous_one(harness: WorkerHarness):
     await harness.answer("[[text=one]]")
     await harness.answer("[[text=two]]")
     asked = [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] in ("user", "assistant")]
     assert asked == ["[[text=one]]", "one", "[[text=two]]"]
 
 
-async def test_runs_of_one_session_are_worked_on_in_order_and_others_meanwhile(harness: WorkerHarness, make_session):
+async def test_runs_are_ordered_per_session_and_parallel_across_sessions(harness: WorkerHarness, make_session):
     first = harness.send("[[hang_after=1 tokens=3]]")
     second = harness.send("[[text=second]]")
     elsewhere = await harness.answer("[[text=elsewhere]]", session=make_session(harness.user))
@@ -44,7 +44,7 @@ async def test_runs_of_one_session_are_worked_on_in_order_and_others_meanwhile(h
     assert (await harness.ended(second)).status == "completed"
 
 
-async def test_lanes_are_served_in_turn_even_by_a_worker_for_one_run(harness: WorkerHarness, make_session):
+async def test_lanes_alternate_even_with_concurrency_one(harness: WorkerHarness, make_session):
     await harness.close()
     for number in range(3):
         harness.send(f"[[text=c{number}]]", session=make_session(harness.user), lane="cron")
@@ -54,7 +54,7 @@ async def test_lanes_are_served_in_turn_even_by_a_worker_for_one_run(harness: Wo
     assert Run.objects.filter(lane="cron", status="completed").count() < 3
 
 
-async def test_thinking_is_told_and_stored_apart_from_the_answer(harness: WorkerHarness):
+async def test_thinking_is_streamed_and_stored_separately_from_the_reply(harness: WorkerHarness):
     run = await harness.answer("[[reasoning=5 text=hello]]")
     assert transcript_of(run)[-1] == ("assistant", "hello")
     thought = "".join(event.data["delta"] for event in events_of(run) if event.stream == "thinking")
@@ -64,7 +64,7 @@ async def test_thinking_is_told_and_stored_apart_from_the_answer(harness: Worker
     assert stored[0]["durationMs"] >= 0
 
 
-async def test_tools_are_used_and_their_results_go_back_to_the_model(harness: WorkerHarness):
+async def test_tool_results_are_returned_to_the_model(harness: WorkerHarness):
     prompt = '[[tool=write args={"path":"a.txt","content":"hi"}]] [[tool=read args={"path":"a.txt"}]] [[text=done]]'
     run = await harness.answer(prompt)
     assert [role for role, _ in transcript_of(run)] == ["user", "assistant", "toolResult", "assistant", "toolResult", "assistant"]
@@ -83,7 +83,7 @@ async def test_tools_are_used_and_their_results_go_back_to_the_model(harness: Wo
     ]
 
 
-async def test_several_calls_of_one_turn_are_decided_before_any_starts(harness: WorkerHarness):
+async def test_all_calls_of_a_turn_are_decided_before_start(harness: WorkerHarness):
     prompt = (
         '[[tool=write args={"path":"a","content":"1"}]] [[tool=write args={"path":"b","content":"2"} parallel=1]] [[text=done]]'
     )
@@ -92,7 +92,7 @@ async def test_several_calls_of_one_turn_are_decided_before_any_starts(harness: 
     assert len(harness.model.log) == 2
 
 
-async def test_a_refused_call_is_recorded_with_the_layer_that_refused_it(harness: WorkerHarness):
+async def test_denied_call_records_its_layer(harness: WorkerHarness):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
     try:
         run = await harness.answer('[[tool=write args={"path":"a","content":"1"}]] [[text="then not"]]')
@@ -107,7 +107,7 @@ async def test_a_refused_call_is_recorded_with_the_layer_that_refused_it(harness
     assert transcript_of(run)[-1] == ("assistant", "then not")
 
 
-async def test_a_tool_that_does_not_exist_is_refused_and_the_model_is_told(harness: WorkerHarness):
+async def test_unknown_tool_is_denied_and_reported_to_model(harness: WorkerHarness):
     run = await harness.answer('[[tool=launch args={"to":"moon"}]] [[text=pity]]')
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "toolset")
@@ -115,7 +115,7 @@ async def test_a_tool_that_does_not_exist_is_refused_and_the_model_is_told(harne
     assert run.status == "completed"
 
 
-async def test_a_model_that_asks_for_a_tool_which_lacks_something_is_told_what(harness: WorkerHarness):
+async def test_unavailable_tool_reports_missing_requirement_to_model(harness: WorkerHarness):
     policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=["web_search"])
     try:
         run = await harness.answer('[[tool=web_search args={"query":"x"}]] [[text=pity]]')
@@ -129,7 +129,7 @@ async def test_a_model_that_asks_for_a_tool_which_lacks_something_is_told_what(h
     assert run.status == "completed"
 
 
-async def test_arguments_that_cannot_be_read_come_back_as_a_result(harness: WorkerHarness):
+async def test_invalid_arguments_return_an_error_result(harness: WorkerHarness):
     run = await harness.answer('[[tool=read args="{broken"]] [[text=sorry]]')
     (call,) = calls_of(run)
     assert (call.status, call.is_error) == ("failed", True)
@@ -137,7 +137,7 @@ async def test_arguments_that_cannot_be_read_come_back_as_a_result(harness: Work
     assert run.status == "completed"
 
 
-async def test_the_turns_of_a_run_are_limited(harness: WorkerHarness):
+async def test_turns_per_run_are_limited(harness: WorkerHarness):
     Agent.objects.filter(slug="main").update(max_turns=2)
     run = await harness.answer("".join(f'[[tool=read args={{"path":"{n}"}}]]' for n in range(5)))
     assert (run.status, run.reason) == ("error", "turns_used_up")
@@ -145,7 +145,7 @@ async def test_the_turns_of_a_run_are_limited(harness: WorkerHarness):
 
 
 @pytest.mark.parametrize("hint", [True, False], ids=["told", "found by the poll"])
-async def test_abort_of_a_hanging_model_is_confirmed_by_the_worker(harness: WorkerHarness, hint, eventually, monkeypatch):
+async def test_worker_confirms_abort_of_a_hanging_model(harness: WorkerHarness, hint, eventually, monkeypatch):
     run_pk = harness.send("[[tokens=10 hang_after=3 tag=abort]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(3))
     if not hint:
@@ -160,14 +160,14 @@ async def test_abort_of_a_hanging_model_is_confirmed_by_the_worker(harness: Work
     await harness.model.record(lambda record: record["tag"] == "abort" and record.get("client_left"))
 
 
-async def test_a_run_that_takes_too_long_is_stopped_in_words(harness: WorkerHarness):
+async def test_timed_out_run_ends_with_an_error_message(harness: WorkerHarness):
     run = await harness.answer("[[tokens=10 hang_after=3]]", timeout_seconds=0.3)
     assert (run.status, run.reason) == ("error", "timeout")
     assert "longer than 0.3 s" in run.error
     assert transcript_of(run)[-1] == ("assistant", token_text(3))
 
 
-async def test_a_parked_run_holds_no_worker_and_continues_when_it_is_ready(harness: WorkerHarness):
+async def test_parked_run_holds_no_worker_and_continues_when_ready(harness: WorkerHarness):
     await harness.close()
     run_pk = harness.send("[[text=hello]]")
     (claimed,) = queue.claim_runs("a worker that parks", 1).runs
@@ -182,7 +182,7 @@ async def test_a_parked_run_holds_no_worker_and_continues_when_it_is_ready(harne
     assert (await harness.ended(other)).status == "completed"
 
 
-async def test_what_the_events_tell_is_what_the_rows_say(harness: WorkerHarness):
+async def test_events_match_rows(harness: WorkerHarness):
     run = await harness.answer('[[tool=write args={"path":"a","content":"1"}]] [[tokens=5]]')
     view = view_of(run)
     assert (view.status, view.reason, view.prompt, view.seq) == (run.status, run.reason, run.prompt, run.seq)
@@ -190,7 +190,7 @@ async def test_what_the_events_tell_is_what_the_rows_say(harness: WorkerHarness)
     assert {call_id: tool.status for call_id, tool in view.tools.items()} == {call.call_id: call.status for call in calls_of(run)}
 
 
-async def test_a_session_of_an_agent_that_is_gone_says_so(harness: WorkerHarness, make_session):
+async def test_session_of_a_missing_agent_reports_an_error(harness: WorkerHarness, make_session):
     session = make_session(harness.user, "agent:nobody:main")
     run = await harness.answer("hello", session=session)
     assert (run.status, run.reason) == ("error", "not_found")
@@ -204,20 +204,20 @@ async def test_usage_is_counted_for_run_and_session(harness: WorkerHarness):
     assert run.input_tokens == session.input_tokens > 0
 
 
-async def test_a_tool_call_can_be_watched_while_the_model_writes_it(harness: WorkerHarness):
+async def test_tool_call_is_streamed_while_the_model_writes_it(harness: WorkerHarness):
     run = await harness.answer('[[tool=write args={"path": "notes.txt", "content": "hello"}]]')
     written = [event.data for event in events_of(run) if event.stream == "toolcall"]
     assert {(data["index"], data["name"]) for data in written} == {(0, "write")}
     assert json.loads("".join(data["delta"] for data in written)) == {"path": "notes.txt", "content": "hello"}
 
 
-async def test_a_character_that_no_database_stores_does_not_end_the_run(harness: WorkerHarness):
+async def test_unstorable_character_does_not_end_the_run(harness: WorkerHarness):
     run = await harness.answer('[[text="a\\u0000b c"]]')
     assert run.status == "completed"
     assert transcript_of(run)[-1] in [("assistant", "a\x00b c"), ("assistant", "ab c"), ("assistant", "a\ufffdb c")]
 
 
-async def test_words_put_in_from_outside_do_not_come_between_a_run_and_its_answer(harness: WorkerHarness, eventually):
+async def test_injected_message_does_not_separate_run_from_its_reply(harness: WorkerHarness, eventually):
     """Neither while the model answers, nor when the run has to be taken over by another worker."""
     run_pk = harness.send('[[tool=read args={"path":"none"}]] [[tokens=5 hang_after=2 times=2 tag=inject]]')
     await eventually(lambda: view_of(run_pk).open_text == token_text(2))

@@ -65,9 +65,7 @@ def counter(harness, monkeypatch):
     connection_created.disconnect(connected)
 
 
-async def test_a_run_without_tools_needs_few_statements_and_few_commits(
-    harness: WorkerHarness, counter: Counter, settings, eventually
-):
+async def test_run_without_tools_needs_few_statements_and_commits(harness: WorkerHarness, counter: Counter, settings, eventually):
     await harness.close()
     db.close()  # so that every connection is one that counts
     settings.HEARTBEAT_SECONDS = settings.SWEEP_SECONDS = settings.POLL_SECONDS = 60.0  # only what the run itself needs
@@ -113,7 +111,7 @@ def read_only(database):
         connections["default"].close_pool()  # it holds connections that are read-only still
 
 
-async def test_a_read_only_database_refuses_messages_in_words(harness: WorkerHarness, read_only):
+async def test_read_only_database_rejects_messages_with_an_error(harness: WorkerHarness, read_only):
     await harness.close()
     read_only(True)
     with pytest.raises(Unavailable, match="read-only"):
@@ -124,9 +122,7 @@ async def test_a_read_only_database_refuses_messages_in_words(harness: WorkerHar
     assert accepted.created
 
 
-async def test_a_run_whose_database_became_read_only_goes_on_when_it_is_writable_again(
-    harness: WorkerHarness, read_only, eventually, settings
-):
+async def test_run_continues_when_read_only_database_becomes_writable(harness: WorkerHarness, read_only, eventually, settings):
     await harness.close()
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1
     harness.open()
@@ -141,7 +137,7 @@ async def test_a_run_whose_database_became_read_only_goes_on_when_it_is_writable
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]
 
 
-async def test_a_worker_that_takes_over_its_own_run_keeps_it(harness: WorkerHarness, eventually, settings):
+async def test_worker_reclaiming_its_own_run_keeps_it(harness: WorkerHarness, eventually, settings):
     """It was held up for longer than its lease and comes back before anybody else: the old attempt ends, the new one is kept."""
     await harness.close()
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1

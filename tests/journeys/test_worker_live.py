@@ -19,7 +19,7 @@ async def heard_by(client, key: str) -> list[tuple]:
     raise AssertionError("the stream ended before the run")
 
 
-async def test_everybody_who_follows_a_session_is_told_the_same_by_every_web_process(live, make_user):
+async def test_all_web_processes_send_subscribers_the_same_events(live, make_user):
     user, key = make_user(), "agent:main:same"
     async with live.client(user) as sends, live.client(user) as near, live.client(user, n=len(live.webs) - 1) as far:
         watching = [asyncio.create_task(heard_by(client, key)) for client in (near, far)]
@@ -31,7 +31,7 @@ async def test_everybody_who_follows_a_session_is_told_the_same_by_every_web_pro
     assert "".join(data.get("delta", "") for *_, stream, data in told[0] if stream == "assistant") == token_text(40)
 
 
-async def test_a_program_with_the_gateway_token_has_sessions_of_its_own(live, make_user):
+async def test_gateway_token_has_its_own_sessions(live, make_user):
     user, key = make_user(), "agent:main:own"
     async with live.client(user) as mine, live.client() as program:
         await mine.request("agent", {"message": "[[text=mine]]", "sessionKey": key, "idempotencyKey": "k1"}, expect_final=True)
@@ -42,7 +42,7 @@ async def test_a_program_with_the_gateway_token_has_sessions_of_its_own(live, ma
     assert seen == [[{"type": "text", "text": "mine"}], [{"type": "text", "text": "its"}]]
 
 
-async def test_the_demo_agent_answers_without_a_model_server(live, make_user):
+async def test_demo_agent_replies_without_a_model_server(live, make_user):
     async with live.client(make_user()) as client:
         asked = {"message": "status", "sessionKey": "agent:demo:main", "idempotencyKey": "k1"}
         answer = await client.request("agent", asked, expect_final=True, timeout=60)
@@ -50,7 +50,7 @@ async def test_the_demo_agent_answers_without_a_model_server(live, make_user):
     assert answer["result"]["payloads"][0]["text"]
 
 
-async def test_an_abort_reaches_the_worker_from_any_web_process(live, make_user, eventually):
+async def test_abort_reaches_the_worker_from_any_web_process(live, make_user, eventually):
     user, key = make_user(), "agent:main:stop"
     async with live.client(user) as one, live.client(user, n=len(live.webs) - 1) as other:
         asked = {"message": "[[tokens=9 hang_after=2]]", "sessionKey": key, "idempotencyKey": "k1"}

@@ -32,7 +32,7 @@ def ended(eventually):
     return wait
 
 
-async def test_a_worker_that_is_asked_to_end_hands_its_runs_over(stack, send, ended, eventually):
+async def test_terminating_worker_hands_over_its_runs(stack, send, ended, eventually):
     running = stack(workers=2, env=PATIENT)
     run_pk = send("[[tokens=20 hang_after=10 times=1]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(10))
@@ -43,7 +43,7 @@ async def test_a_worker_that_is_asked_to_end_hands_its_runs_over(stack, send, en
     assert Worker.objects.count() == 1
 
 
-async def test_a_drained_worker_lets_short_runs_end_by_themselves(stack, send, ended, eventually):
+async def test_draining_worker_lets_short_runs_finish(stack, send, ended, eventually):
     running = stack(env=PATIENT)
     run_pk = send("[[tokens=30 delay_ms=10]]")
     await eventually(lambda: view_of(run_pk).open_text)
@@ -52,7 +52,7 @@ async def test_a_drained_worker_lets_short_runs_end_by_themselves(stack, send, e
     assert (run.status, phases_of(run)) == ("completed", ["accepted", "start", "end"])
 
 
-async def test_a_killed_worker_is_replaced_and_what_it_had_said_is_void(stack, send, ended, eventually):
+async def test_killed_worker_is_replaced_and_partial_reply_is_discarded(stack, send, ended, eventually):
     running = stack(workers=2, env=PATIENT)
     run_pk = send("[[tokens=20 hang_after=10 times=1]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(10))
@@ -67,7 +67,7 @@ async def test_a_killed_worker_is_replaced_and_what_it_had_said_is_void(stack, s
     assert [text for _, text in view_of(run).messages] == [token_text(20)]
 
 
-async def test_a_frozen_worker_writes_nothing_when_it_wakes_up(stack, send, ended, eventually):
+async def test_frozen_worker_writes_nothing_after_waking_up(stack, send, ended, eventually):
     running = stack(workers=2, env=PATIENT)
     run_pk = send("[[tokens=200 delay_ms=10]]")
     await eventually(lambda: view_of(run_pk).open_text)
@@ -85,7 +85,7 @@ async def test_a_frozen_worker_writes_nothing_when_it_wakes_up(stack, send, ende
     assert (await ended(send("[[text=again]]", "k2"))).status == "completed"
 
 
-async def test_a_run_that_outlives_three_workers_is_poisoned(stack, send, ended, eventually):
+async def test_run_that_loses_three_workers_is_poisoned(stack, send, ended, eventually):
     running = stack(env=PATIENT)
     run_pk = send("[[tokens=5 hang_after=2]]")
     (worker,) = running.workers
@@ -100,7 +100,7 @@ async def test_a_run_that_outlives_three_workers_is_poisoned(stack, send, ended,
     assert (await ended(send("[[text=next]]", "k2"))).status == "completed"
 
 
-async def test_an_abort_outlives_the_worker_that_should_have_confirmed_it(stack, send, ended, eventually):
+async def test_abort_survives_death_of_its_worker(stack, send, ended, eventually):
     running = stack()
     run_pk = send("[[tokens=5 hang_after=2]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(2))
@@ -113,7 +113,7 @@ async def test_an_abort_outlives_the_worker_that_should_have_confirmed_it(stack,
     assert (run.status, run.reason) == ("aborted", "rpc")
 
 
-async def test_every_process_starts_anew_between_question_and_answer(stack, user, eventually):
+async def test_run_survives_restart_of_every_process(stack, user, eventually):
     running = stack(webs=2, env=PATIENT)
     key = "agent:main:restarts"
     async with running.client(user, n=0) as client:

@@ -24,7 +24,7 @@ def short_delays(monkeypatch):
         ("delay_ms=10 fault_after=3 code=overloaded", "unavailable", 1),
     ],
 )
-async def test_a_model_that_fails_for_good_ends_the_run_in_a_clear_error(harness: WorkerHarness, marker, kind, attempts):
+async def test_permanent_model_failure_ends_run_with_clear_error(harness: WorkerHarness, marker, kind, attempts):
     run = await harness.answer(f"[[tokens=10 {marker}]]")
     assert (run.status, run.reason) == ("error", kind)
     assert run.error.startswith("the model did not answer: ")
@@ -34,14 +34,14 @@ async def test_a_model_that_fails_for_good_ends_the_run_in_a_clear_error(harness
 
 
 @pytest.mark.parametrize("marker", ["error=429", "error=500", "cut_after=3", "end_after=3"])
-async def test_a_model_that_fails_once_is_asked_again_and_answers_whole(harness: WorkerHarness, marker):
+async def test_transient_model_failure_is_retried(harness: WorkerHarness, marker):
     run = await harness.answer(f"[[tokens=10 {marker} times=1]]")
     assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(10)))
     assert phases_of(run) == ["accepted", "start", "retry", "end"]
     assert [text for _, text in view_of(run).messages] == [token_text(10)]
 
 
-async def test_what_a_broken_attempt_had_said_is_told_to_be_void(harness: WorkerHarness):
+async def test_partial_text_of_failed_attempt_is_discarded(harness: WorkerHarness):
     run = await harness.answer("[[tokens=10 delay_ms=5 cut_after=6 times=1]]")
     shown = []
     for event in events_of(run):
@@ -53,26 +53,26 @@ async def test_what_a_broken_attempt_had_said_is_told_to_be_void(harness: Worker
     assert set(shown[shown.index("reset") + 1 : -1]) == {2}
 
 
-async def test_a_silent_model_is_stopped_by_the_time_limit_of_the_run(harness: WorkerHarness):
+async def test_unresponsive_model_is_stopped_by_run_timeout(harness: WorkerHarness):
     run = await harness.answer("[[hang tag=silent]]", timeout_seconds=0.3)
     assert (run.status, run.reason) == ("error", "timeout")
     assert [role for role, _ in transcript_of(run)] == ["user"]
     await harness.model.record(lambda record: record["tag"] == "silent" and record.get("client_left"))
 
 
-async def test_a_failed_run_leaves_a_session_that_works(harness: WorkerHarness):
+async def test_session_works_after_a_failed_run(harness: WorkerHarness):
     assert (await harness.answer("[[error=401]]")).status == "error"
     assert (await harness.answer("[[text=again]]")).status == "completed"
 
 
-async def test_nobody_at_the_address_of_the_model(harness: WorkerHarness, monkeypatch):
+async def test_unreachable_model_server_is_reported(harness: WorkerHarness, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     run = await harness.answer("hello")
     assert (run.status, run.reason) == ("error", "unavailable")
     assert "127.0.0.1:9" in run.error
 
 
-async def test_a_missing_key_is_named(harness: WorkerHarness, monkeypatch):
+async def test_missing_api_key_is_named(harness: WorkerHarness, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("OPENAI_API_KEY")
     run = await harness.answer("hello")

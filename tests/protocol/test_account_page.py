@@ -32,7 +32,7 @@ def cookie(browser, settings):
     return {"Origin": ORIGIN, "Cookie": f"{settings.SESSION_COOKIE_NAME}={browser.cookies[settings.SESSION_COOKIE_NAME].value}"}
 
 
-async def test_a_token_made_on_the_page_works_until_it_is_revoked_there(sockets, browser):
+async def test_token_from_account_page_works_until_revoked_there(sockets, browser):
     secret = re.search(r'value="(claw_[^"]+)"', await post(browser, "/account/tokens/", **TOKEN))[1]
     socket = await sockets.connect(secret)
     assert set(socket.hello["auth"]["scopes"]) == {"operator.read", "operator.write"}
@@ -44,7 +44,7 @@ async def test_a_token_made_on_the_page_works_until_it_is_revoked_there(sockets,
         await sockets.connect(secret)
 
 
-async def test_a_browser_signed_out_from_another_loses_its_socket(sockets, browser, user, settings):
+async def test_remote_sign_out_closes_the_browsers_socket(sockets, browser, user, settings):
     other = Client()
     await db.write(other.force_login, user)
     mine = await sockets.connect("", headers=cookie(browser, settings), auth=None)
@@ -55,7 +55,7 @@ async def test_a_browser_signed_out_from_another_loses_its_socket(sockets, brows
     assert await mine.call("health")
 
 
-async def test_a_new_password_closes_all_sockets_and_this_browser_comes_back(sockets, browser, user, settings):
+async def test_password_change_closes_sockets_and_current_browser_reconnects(sockets, browser, user, settings):
     other = Client()
     await db.write(other.force_login, user)
     opened = [await sockets.connect("", headers=cookie(one, settings), auth=None) for one in (browser, other)]
@@ -66,7 +66,7 @@ async def test_a_new_password_closes_all_sockets_and_this_browser_comes_back(soc
         await sockets.connect("", headers=cookie(other, settings), auth=None)
 
 
-async def test_a_browser_with_an_open_socket_counts_as_seen(sockets, browser, user, settings, monkeypatch, eventually):
+async def test_browser_with_open_socket_counts_as_active(sockets, browser, user, settings, monkeypatch, eventually):
     monkeypatch.setattr("clawsite.gateway.protocol.limits.SEEN_SECONDS", 0.0)
     monkeypatch.setattr("clawsite.gateway.protocol.limits.TICK_SECONDS", 0.05)
     await sockets.connect("", headers=cookie(browser, settings), auth=None)

@@ -56,7 +56,7 @@ async def refused(socket: Any, method: str, params: dict[str, Any]) -> dict[str,
 
 
 @pytest.mark.parametrize("name", ["ben", "olga"])
-async def test_grants_are_listed_and_taken_back(given, socket_of, name):
+async def test_grants_are_listed_and_revoked(given, socket_of, name):
     socket = await socket_of(name)
     agent, everybody, _gone = given
     everywhere, of_agent = (await socket.call(LIST))["grants"]
@@ -72,7 +72,7 @@ async def test_grants_are_listed_and_taken_back(given, socket_of, name):
     assert revoked.revoked_by.username == name
 
 
-async def test_what_came_of_an_answer_names_the_question(people, make_session, socket_of):
+async def test_grant_names_its_approval_request(people, make_session, socket_of):
     question = await db.write(create_approval, people["ada"], make_session(people["ada"]), "ls", alone=True)
     ben = await socket_of("ben")
     wish = {"seconds": 600, "scope": "session"}
@@ -84,7 +84,7 @@ async def test_what_came_of_an_answer_names_the_question(people, make_session, s
 
 
 @pytest.mark.parametrize("name", ["0", "2000000000", "9" * 30, "-1", "nonsense", "١"])
-async def test_what_is_not_there_is_not_found(given, socket_of, name):
+async def test_unknown_grant_is_not_found(given, socket_of, name):
     assert await (await socket_of("ben")).call(REVOKE, {"grantId": name}) == {"outcome": "not-found"}
     assert [await is_living(grant) for grant in given] == [True, True, False]
 
@@ -93,12 +93,12 @@ BAD = [(LIST, {"limit": 0}), (LIST, {"limit": 501}), (REVOKE, {}), (REVOKE, {"gr
 
 
 @pytest.mark.parametrize(("method", "params"), BAD)
-async def test_bad_input_gets_a_clear_error(socket_of, method, params):
+async def test_invalid_input_gets_a_clear_error(socket_of, method, params):
     assert (await refused(await socket_of("ben"), method, params))["code"] == "INVALID_REQUEST"
 
 
 @pytest.mark.parametrize("who", ["ada", "gateway", "a narrowed token"])
-async def test_others_are_refused_whether_it_is_there_or_not(given, sockets, socket_of, who):
+async def test_unauthorized_user_is_rejected_for_existing_and_missing_grants(given, sockets, socket_of, who):
     match who:
         case "ada":
             socket = await socket_of("ada")
@@ -112,7 +112,7 @@ async def test_others_are_refused_whether_it_is_there_or_not(given, sockets, soc
     assert await is_living(given[0])
 
 
-async def test_the_scope_alone_is_not_enough_as_it_is_not_on_the_page(given, socket_of):
+async def test_scope_without_permission_is_rejected(given, socket_of):
     otto = await socket_of("otto")
     for method, params in ((LIST, {}), (REVOKE, {"grantId": str(given[0].pk)})):
         assert (await refused(otto, method, params))["code"] == "FORBIDDEN"

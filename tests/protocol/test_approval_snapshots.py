@@ -53,7 +53,7 @@ def deny(question: Approval, **more: Any) -> dict[str, Any]:
     return {"id": str(question.pk), "kind": "exec", "decision": "deny", **more}
 
 
-async def test_a_question_is_read_and_answered(ask, socket_of):
+async def test_approval_request_is_read_and_resolved(ask, socket_of):
     question, ben = await ask("make clean"), await socket_of("ben")
     pending = (await ben.call("approval.get", {"id": str(question.pk)}))["approval"]
     assert (pending["status"], pending["presentation"]["commandText"]) == ("pending", "make clean")
@@ -68,7 +68,7 @@ async def test_a_question_is_read_and_answered(ask, socket_of):
     assert (await db.read(Approval.objects.get, pk=question.pk)).reason == "not today"
 
 
-async def test_the_first_answer_wins_and_the_same_again_is_fine(ask, socket_of):
+async def test_first_decision_wins_and_repeating_it_succeeds(ask, socket_of):
     question, ben, cleo = await ask(), await socket_of("ben"), await socket_of("cleo")
     first = await ben.call("approval.resolve", deny(question))
     again = await ben.call("approval.resolve", deny(question))
@@ -78,7 +78,7 @@ async def test_the_first_answer_wins_and_the_same_again_is_fine(ask, socket_of):
         assert (error["code"], error["details"]["decidedBy"], error["details"]["decision"]) == ("CONFLICT", "ben", "deny")
 
 
-async def test_where_two_must_agree_it_is_applied_with_the_second(ask, socket_of):
+async def test_two_person_approval_applies_with_the_second(ask, socket_of):
     question = await ask(needed=2)
     wish = deny(question, decision="allow-once")
     one = await (await socket_of("ben")).call("approval.resolve", wish)
@@ -95,12 +95,12 @@ async def test_where_two_must_agree_it_is_applied_with_the_second(ask, socket_of
         ("allow-for", {"for": {"seconds": 600}}, "allow-once"),
     ],
 )
-async def test_what_was_allowed_is_told_in_words_that_they_know(ask, socket_of, decision, more, told):
+async def test_allow_decisions_map_to_openclaw_values(ask, socket_of, decision, more, told):
     answer = await (await socket_of("ben")).call("approval.resolve", deny(await ask(), decision=decision, **more))
     assert (answer["approval"]["status"], answer["approval"]["decision"]) == ("allowed", told)
 
 
-async def test_the_history_has_what_is_closed_page_by_page_the_last_one_first(ask, people, socket_of):
+async def test_history_pages_resolved_requests_newest_first(ask, people, socket_of):
     ben = await socket_of("ben")
     assert await ben.call("approval.history") == {"items": []}
     closed = [await ask(f"ls {number}") for number in range(4)]
@@ -123,7 +123,7 @@ async def test_the_history_has_what_is_closed_page_by_page_the_last_one_first(as
     assert {each["id"]: each["status"] for each in seen}[str(closed[3].pk)] == "cancelled"
 
 
-async def test_of_other_kinds_there_are_none(ask, socket_of):
+async def test_other_approval_kinds_are_empty(ask, socket_of):
     question, ben = await ask(), await socket_of("ben")
     await ben.call("approval.resolve", deny(question))
     for kind in ("plugin", "system-agent"):
@@ -149,11 +149,11 @@ async def test_of_other_kinds_there_are_none(ask, socket_of):
         ("approval.history", {"kind": "other"}, "INVALID_REQUEST"),
     ],
 )
-async def test_bad_input_gets_a_clear_error(socket_of, method, params, code):
+async def test_invalid_input_gets_a_clear_error(socket_of, method, params, code):
     assert (await refused(await socket_of("ben"), method, params))["code"] == code
 
 
-async def test_a_question_to_which_the_answer_was_another_plan_stays_open(ask, socket_of):
+async def test_decision_with_wrong_plan_hash_leaves_request_open(ask, socket_of):
     question = await ask()
     error = await refused(await socket_of("ben"), "approval.resolve", deny(question, planHash="0" * 64))
     assert error["code"] == "CONFLICT"
@@ -161,7 +161,7 @@ async def test_a_question_to_which_the_answer_was_another_plan_stays_open(ask, s
 
 
 @pytest.mark.parametrize("who", ["ada", "olga", "gateway"])
-async def test_who_may_not_approve_is_refused_whatever_they_name(ask, sockets, socket_of, who):
+async def test_user_without_approve_permission_is_always_rejected(ask, sockets, socket_of, who):
     question = await ask()
     socket = await (sockets.connect() if who == "gateway" else socket_of(who))
     for name, params in (
@@ -175,6 +175,6 @@ async def test_who_may_not_approve_is_refused_whatever_they_name(ask, sockets, s
     assert (await db.read(Approval.objects.get, pk=question.pk)).is_open
 
 
-async def test_the_rule_of_the_question_counts_too(ask, socket_of):
+async def test_approver_groups_of_the_request_are_enforced(ask, socket_of):
     question = await ask(approver_groups=[["Operator"]])
     assert (await refused(await socket_of("ben"), "approval.resolve", deny(question)))["code"] == "FORBIDDEN"

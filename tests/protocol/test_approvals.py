@@ -42,7 +42,7 @@ async def refused(socket, method: str, params: dict[str, Any]) -> str:
     return answer["error"]["code"]
 
 
-async def test_an_approver_sees_the_whole_question_and_its_answer_is_told_to_all(question, socket_of):
+async def test_approver_sees_full_request_and_decision_is_broadcast(question, socket_of):
     ben, other = await socket_of("ben"), await socket_of("ben")
     (record,) = await ben.call("exec.approval.list")
     assert (record["id"], record["request"]["command"], record["planHash"]) == (str(question.pk), "touch made", question.plan_hash)
@@ -59,7 +59,7 @@ async def test_an_approver_sees_the_whole_question_and_its_answer_is_told_to_all
     assert await ben.call("exec.approval.list") == []
 
 
-async def test_who_asked_sees_it_and_cannot_answer_but_drop_it(question, socket_of):
+async def test_requester_can_see_and_drop_but_not_approve(question, socket_of):
     ada = await socket_of("ada")
     record = await ada.call("exec.approval.get", {"id": str(question.pk)})
     assert record["whyNot"] != ""
@@ -69,7 +69,7 @@ async def test_who_asked_sees_it_and_cannot_answer_but_drop_it(question, socket_
 
 
 @pytest.mark.parametrize("name", ["olga", "gateway"])
-async def test_others_neither_see_it_nor_answer(question, socket_of, sockets, name):
+async def test_other_users_can_neither_see_nor_resolve_requests(question, socket_of, sockets, name):
     socket = await (sockets.connect() if name == "gateway" else socket_of(name))
     assert await refused(socket, "exec.approval.resolve", {"id": str(question.pk), "decision": "allow-once"}) == "FORBIDDEN"
     code = await refused(socket, "exec.approval.get", {"id": str(question.pk)})
@@ -77,7 +77,7 @@ async def test_others_neither_see_it_nor_answer(question, socket_of, sockets, na
     assert (await db.read(Approval.objects.get, pk=question.pk)).is_open
 
 
-async def test_a_narrowed_token_of_an_approver_cannot_approve(question, socket_of):
+async def test_approver_token_with_reduced_scopes_cannot_approve(question, socket_of):
     ben = await socket_of("ben", "operator.read", "operator.write")
     assert await refused(ben, "exec.approval.resolve", {"id": str(question.pk), "decision": "allow-once"}) == "FORBIDDEN"
 
@@ -97,7 +97,7 @@ async def only_approving(request, sockets, people, make_token):
     return socket
 
 
-async def test_the_scope_of_approvals_alone_is_enough_to_look_at_questions_and_to_answer(question, only_approving):
+async def test_approvals_scope_suffices_to_list_and_resolve(question, only_approving):
     (record,) = await only_approving.call("exec.approval.list")
     asked = {"id": str(question.pk)}
     assert await only_approving.call("exec.approval.get", asked) == record
@@ -108,7 +108,7 @@ async def test_the_scope_of_approvals_alone_is_enough_to_look_at_questions_and_t
     assert await refused(only_approving, "exec.approval.drop", asked) == "FORBIDDEN"
 
 
-async def test_who_may_only_approve_may_ask_too_and_somebody_else_answers(only_approving, socket_of):
+async def test_approvals_only_client_can_request_but_not_self_approve(only_approving, socket_of):
     first = await only_approving.call("exec.approval.request", {"command": "make deploy", "twoPhase": True})
     asked = {"id": first["id"]}
     assert await refused(only_approving, "exec.approval.resolve", {**asked, "decision": "allow-once"}) == "FORBIDDEN"
@@ -118,7 +118,7 @@ async def test_who_may_only_approve_may_ask_too_and_somebody_else_answers(only_a
     assert (await only_approving.call("exec.approval.waitDecision", asked))["decision"] == "allow-once"
 
 
-async def test_what_is_not_ones_own_is_not_there_for_who_may_not_approve(question, people, socket_of):
+async def test_foreign_requests_are_hidden_from_non_approvers(question, people, socket_of):
     eve = await socket_of("eve")
     assert await eve.call("exec.approval.list") == []
     for name in ("get", "waitDecision"):
@@ -129,7 +129,7 @@ async def test_what_is_not_ones_own_is_not_there_for_who_may_not_approve(questio
     assert await refused(former, "exec.approval.list", {}) == "FORBIDDEN"
 
 
-async def test_waiting_for_the_decision_ends_with_it(question, socket_of):
+async def test_wait_decision_returns_when_resolved(question, socket_of):
     ada, ben = await socket_of("ada"), await socket_of("ben")
     waiting = asyncio.create_task(ada.call("exec.approval.waitDecision", {"id": str(question.pk)}))
     longer = await ben.call("exec.approval.extend", {"id": str(question.pk)})
@@ -141,7 +141,7 @@ async def test_waiting_for_the_decision_ends_with_it(question, socket_of):
     assert (await db.read(Grant.objects.get)).scope == "session"
 
 
-async def test_bad_input_gets_a_clear_error(question, socket_of):
+async def test_invalid_input_gets_a_clear_error(question, socket_of):
     ben = await socket_of("ben")
     assert await refused(ben, "exec.approval.get", {"id": "nonsense"}) == "NOT_FOUND"
     assert await refused(ben, "exec.approval.resolve", {"id": str(question.pk), "decision": "maybe"}) == "INVALID_REQUEST"
@@ -149,7 +149,7 @@ async def test_bad_input_gets_a_clear_error(question, socket_of):
     assert await refused(ben, "exec.approval.resolve", stale) == "CONFLICT"
 
 
-async def test_a_program_asks_about_a_command_of_its_own(socket_of):
+async def test_client_requests_approval_for_its_own_command(socket_of):
     ada, ben = await socket_of("ada"), await socket_of("ben")
     asked = {"id": "mine", "command": "make deploy", "cwd": "/srv", "twoPhase": True}
     first = await ada.call("exec.approval.request", asked)
@@ -166,7 +166,7 @@ async def test_a_program_asks_about_a_command_of_its_own(socket_of):
     assert await refused(ada, "exec.approval.request", hidden) == "INVALID_REQUEST"
 
 
-async def test_the_rules_are_read_with_a_token_and_changed_only_by_somebody_at_a_browser(people, socket_of, sockets, make_cookie):
+async def test_rules_are_readable_by_token_but_browser_only_writable(people, socket_of, sockets, make_cookie):
     olga = await socket_of("olga")
     rules = await olga.call("exec.approvals.get")
     assert rules["file"] == {"version": 1, "defaults": {}, "agents": {}}

@@ -64,7 +64,7 @@ def everybody(make_user):
     return make_user("User", "Operator", "Approver", "Auditor")
 
 
-async def test_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, make_token):
+async def test_invalid_parameters_are_rejected_by_name_and_store_nothing(everybody, make_token):
     async with running_gateway():
         client = await InProcessClient.open(make_token(everybody))
         before = kept()
@@ -74,7 +74,7 @@ async def test_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybod
         client.disconnect()
 
 
-async def test_a_nodes_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, make_token):
+async def test_invalid_node_parameters_are_rejected_and_store_nothing(everybody, make_token):
     async with running_gateway():
         node = await connect_node(FakeDevice(), make_token(everybody))
         before = kept()
@@ -84,7 +84,7 @@ async def test_a_nodes_bad_parameters_are_refused_by_name_and_nothing_is_stored(
         node.disconnect()
 
 
-async def test_a_method_that_takes_anything_is_found(everybody, make_token, monkeypatch):
+async def test_method_without_validation_is_detected(everybody, make_token, monkeypatch):
     """The deliberate fault: what is published is not what is checked."""
 
     class Careless(Params):
@@ -103,7 +103,7 @@ async def test_a_method_that_takes_anything_is_found(everybody, make_token, monk
     assert not [fault for fault in found if not fault.startswith("sessions.search ")]
 
 
-def test_every_parameter_is_tried_that_is_not_free():
+def test_every_constrained_parameter_is_tried():
     """Otherwise an example that is not taken, or a schema that says nothing, would leave one out."""
     free = {
         (name, parameter)

@@ -106,7 +106,7 @@ def token(user, make_token):
 
 @pytest.mark.parametrize("credential", ["", "Authorization: Bearer claw_wrong", "Cookie: sessionid=wrong"])
 @pytest.mark.parametrize("operation", PLACES)
-async def test_a_stranger_is_refused_before_anything_of_the_body_has_come(dial, kept, operation, credential):
+async def test_unauthenticated_request_is_rejected_before_body_arrives(dial, kept, operation, credential):
     line = await dial()
     line.head(operation, "Content-Length: 20000000", *filter(None, [credential]))
     status, headers, _ = await line.answer()  # though not one byte of the body was sent
@@ -114,7 +114,7 @@ async def test_a_stranger_is_refused_before_anything_of_the_body_has_come(dial, 
     assert await line.is_closed()
 
 
-async def test_what_a_stranger_sends_all_the_same_is_not_kept(dial, kept):
+async def test_unauthenticated_body_is_discarded(dial, kept):
     line = await dial()
     line.head("POST /v1/chat/completions", "Transfer-Encoding: chunked")
     for _ in range(3):
@@ -124,7 +124,7 @@ async def test_what_a_stranger_sends_all_the_same_is_not_kept(dial, kept):
     assert kept == []
 
 
-async def test_a_stranger_who_sends_before_reading_is_answered_all_the_same(dial, kept):
+async def test_unauthenticated_client_gets_response_after_sending_first(dial, kept):
     line = await dial()
     line.head("POST /v1/chat/completions", "Content-Length: 1000000")
     assert await line.send(1_000_000 - 65_536) >= 1_000_000 - 65_536
@@ -134,7 +134,7 @@ async def test_a_stranger_who_sends_before_reading_is_answered_all_the_same(dial
     assert kept == []
 
 
-async def test_a_stranger_with_a_small_body_may_use_the_connection_again(dial, kept):
+async def test_unauthenticated_small_body_keeps_connection_alive(dial, kept):
     line = await dial()
     for _ in range(2):
         line.head("POST /v1/chat/completions", "Content-Length: 2")
@@ -143,7 +143,7 @@ async def test_a_stranger_with_a_small_body_may_use_the_connection_again(dial, k
         assert (status, headers.get("connection"), kept) == (401, None, [])
 
 
-async def test_a_slow_stranger_is_not_waited_for(dial):
+async def test_slow_unauthenticated_client_is_not_awaited(dial):
     line = await dial()
     line.head("POST /api/sessions", "Transfer-Encoding: chunked")
     line.writer.write(b"1\r\n{\r\n")
@@ -151,9 +151,7 @@ async def test_a_slow_stranger_is_not_waited_for(dial):
 
 
 @pytest.mark.parametrize("operation", [place for place in PLACES if "attachments" not in place])
-async def test_who_may_not_is_refused_before_anything_of_the_body_has_come(
-    dial, kept, user, make_token, make_cookie, settings, operation
-):
+async def test_unauthorized_request_is_rejected_before_body_arrives(dial, kept, user, make_token, make_cookie, settings, operation):
     """Without the scope; and from a page that is not ours, whose browser sends the cookie and not the header."""
     foreign = f"Cookie: {make_cookie(user)}; {settings.CSRF_COOKIE_NAME}={CSRF}"
     for credential in (f"Authorization: Bearer {make_token(user, 'operator.read')}", foreign):
@@ -177,7 +175,7 @@ async def test_who_may_not_is_refused_before_anything_of_the_body_has_come(
         ("POST /hooks/x", 256 << 10),
     ],
 )
-async def test_each_operation_takes_what_it_needs(dial, token, kept, operation, most):
+async def test_each_operation_enforces_its_body_limit(dial, token, kept, operation, most):
     line = await dial()
     line.head(operation, f"Content-Length: {most + 1}", f"Authorization: Bearer {token}")
     status, _, told = await line.answer()
@@ -198,7 +196,7 @@ async def send_chunks(line, size):
             await line.writer.drain()
 
 
-async def test_a_body_that_takes_too_long_is_not_waited_for(dial, token, monkeypatch):
+async def test_slow_body_times_out(dial, token, monkeypatch):
     monkeypatch.setattr(views, "MAX_BODY_SECONDS", 0.2)
     line = await dial()
     line.head("POST /hooks/news", "Content-Length: 100")
@@ -206,7 +204,7 @@ async def test_a_body_that_takes_too_long_is_not_waited_for(dial, token, monkeyp
     assert (await line.answer())[0] == 408
 
 
-async def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(dial, token, caplog, monkeypatch):
+async def test_client_disconnect_during_body_leaves_nothing_behind(dial, token, caplog, monkeypatch):
     begun, ended = asyncio.Event(), asyncio.Event()
     handle = LazyBodyHandler.handle
 
@@ -228,7 +226,7 @@ async def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(dial, toke
 
 
 @pytest.mark.parametrize("pad", [0, 100_000])
-async def test_what_is_taken_is_understood_large_or_small(dial, token, pad):
+async def test_accepted_body_is_parsed_at_any_size(dial, token, pad):
     line = await dial()
     body = json.dumps({"messages": [{"role": "nobody", "content": "x" * pad}]}).encode()
     line.head("POST /v1/chat/completions", f"Content-Length: {len(body)}", f"Authorization: Bearer {token}")
@@ -241,7 +239,7 @@ async def test_what_is_taken_is_understood_large_or_small(dial, token, pad):
 @pytest.mark.parametrize(
     ("operation", "most"), [("POST /v1/responses", 50_000), ("POST /tools/invoke", 20_000), ("POST /api/sessions", 1_000)]
 )
-async def test_a_body_of_too_many_values_is_refused_before_it_is_read(dial, token, operation, most):
+async def test_body_with_too_many_values_is_rejected_before_parsing(dial, token, operation, most):
     line = await dial()
     body = b"[" + b"0," * most + b"0]"
     line.head(operation, f"Content-Length: {len(body)}", f"Authorization: Bearer {token}")
@@ -251,7 +249,7 @@ async def test_a_body_of_too_many_values_is_refused_before_it_is_read(dial, toke
     assert f"limit of {most} values" in told.decode()
 
 
-async def test_a_webhooks_guesser_waits_before_anything_is_read(dial, kept, make_user):
+async def test_rate_limited_webhook_request_is_rejected_before_body_read(dial, kept, make_user):
     create_webhook(make_user("Operator"))
     for _ in range(20):
         line = await dial()

@@ -26,15 +26,15 @@ async def answer(address, *parts):
     return line.split()[1]
 
 
-async def test_a_length_that_is_too_large_is_refused_before_the_body_comes(address):
+async def test_oversized_content_length_is_rejected_before_body_arrives(address):
     assert await answer(address, HEAD % (b"/sign-in/", b"Content-Length: 100001")) == b"413"
 
 
-async def test_a_body_without_a_length_is_refused_as_soon_as_it_is_too_long(address):
+async def test_chunked_body_is_rejected_once_over_limit(address):
     chunk = b"c350\r\n" + b"x" * 50_000 + b"\r\n"
     assert await answer(address, HEAD % (b"/sign-in/", b"Transfer-Encoding: chunked"), chunk, chunk, chunk) == b"413"
 
 
 @pytest.mark.parametrize("path", [b"/sign-in/", b"/nowhere/"])
-async def test_what_fits_is_answered_by_the_page(address, path):
+async def test_body_within_limit_reaches_the_view(address, path):
     assert await answer(address, HEAD % (path, b"Content-Length: 3"), b"abc") in (b"403", b"404", b"302")

@@ -64,7 +64,7 @@ async def status_of(question: Approval) -> str:
     return (await db.read(Approval.objects.get, pk=question.pk)).status
 
 
-async def test_pending_requests_are_listed_as_lines_and_json(claw_as, ben, ask):
+async def test_pending_requests_are_listed_as_text_and_json(claw_as, ben, ask):
     claw = claw_as(ben)
     assert (await claw("list")).startswith("No pending approval requests")
     assert json.loads(await claw("list", "--json")) == {"approvals": []}

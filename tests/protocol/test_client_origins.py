@@ -16,13 +16,13 @@ def page(settings, make_user, make_cookie):
     return {"Origin": THEIRS, "Cookie": make_cookie(make_user(name="ada"))}
 
 
-async def test_a_page_of_another_program_comes_in_with_a_token(sockets, page, make_user, make_token):
+async def test_page_from_allowed_origin_connects_with_a_token(sockets, page, make_user, make_token):
     socket = await sockets.connect(make_token(make_user(name="bob")), headers=page)
     assert (await socket.call("health"))["ok"] is True
     assert socket.hello["auth"]["scopes"]
 
 
-async def test_its_cookie_counts_for_nothing(sockets, page):
+async def test_cookie_from_allowed_origin_is_ignored(sockets, page):
     socket = await sockets.open(headers=page)
     answer = await socket.request("connect", {"minProtocol": 4, "maxProtocol": 4, "client": {"id": "x"}})
     assert answer["error"]["details"] == {"code": "AUTH_REQUIRED"}
@@ -32,17 +32,17 @@ async def knocks_with_a_device(sockets, page):
     return (await FakeDevice().try_connect(sockets, headers=page))[1]
 
 
-async def test_its_cookie_counts_for_nothing_beside_a_device(sockets, page):
+async def test_cookie_from_allowed_origin_is_ignored_with_device(sockets, page):
     answer = await knocks_with_a_device(sockets, page)
     assert not answer["ok"], "a device that nobody knows"
 
 
-async def test_without_that_rule_the_cookie_would_let_the_device_in(sockets, page, monkeypatch):
+async def test_accepting_cookie_from_allowed_origin_is_detected(sockets, page, monkeypatch):
     monkeypatch.setattr(handshake, "replace", lambda knock, **_: knock)
     assert (await knocks_with_a_device(sockets, page))["ok"]
 
 
-async def test_a_page_that_nobody_has_named_is_refused_with_any_token(sockets, page, settings):
+async def test_unlisted_origin_is_rejected_with_any_token(sockets, page, settings):
     settings.CLIENT_ORIGINS = []
     socket = await sockets.open(headers=page)
     asked = {"minProtocol": 4, "maxProtocol": 4, "client": {"id": "x"}, "auth": {"token": "test-gateway-token"}}

@@ -35,7 +35,7 @@ def _goes_on(claimed: Any, workspace: Any) -> Approval:
     return question
 
 
-async def test_who_was_away_over_a_restart_gets_every_event_once_and_the_open_question(database, people, make_session, tmp_path):
+async def test_client_reconnecting_after_restart_gets_missed_events_and_approval(database, people, make_session, tmp_path):
     (ada, token), (_, approver) = people["ada"], people["ben"]
     session = await db.write(make_session, ada, KEY)
     await db.write(allow_approval_requests)
@@ -74,7 +74,7 @@ def _last_cursor(session: Session) -> int:
     return Session.objects.get(pk=session.pk).cursor
 
 
-async def test_open_questions_of_others_are_not_among_the_state(database, people, make_session, tmp_path, make_user, make_token):
+async def test_foreign_pending_approvals_are_not_in_the_snapshot(database, people, make_session, tmp_path, make_user, make_token):
     ada, _ = people["ada"]
     session = await db.write(make_session, ada, KEY)
     await db.write(allow_approval_requests)
@@ -89,7 +89,7 @@ async def test_open_questions_of_others_are_not_among_the_state(database, people
         await here.close()
 
 
-async def test_a_place_in_a_log_that_was_replaced_is_told_honestly(database, people, make_session, worker):
+async def test_cursor_of_a_restored_database_requires_resync(database, people, make_session, worker):
     ada, token = people["ada"]
     session = await db.write(make_session, ada, KEY)
     async with serve_gateway() as address:
@@ -109,7 +109,7 @@ async def test_a_place_in_a_log_that_was_replaced_is_told_honestly(database, peo
         await here.close()
 
 
-async def test_a_stale_list_of_who_is_online_can_be_told_by_its_version(sockets):
+async def test_stale_presence_list_is_detectable_by_version(sockets):
     """A client that keeps the highest version it has seen never goes back to an older list."""
     watcher = await sockets.connect()
     version = watcher.hello["snapshot"]["stateVersion"]["presence"]

@@ -17,7 +17,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("lines", CASES)
-async def test_conversation(lines, sockets, worker, settings, make_user, make_token, make_cookie):
+async def test_scripted_conversation_gets_expected_frames(lines, sockets, worker, settings, make_user, make_token, make_cookie):
     somebody, auditor = make_user(name="somebody"), make_user("Auditor", name="auditor")
     known = {
         "gateway": "test-gateway-token",

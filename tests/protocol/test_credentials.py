@@ -13,7 +13,7 @@ from tests.protocol.conftest import ORIGIN
 SEND = {"sessionKey": "agent:main:main", "message": "hi", "idempotencyKey": "k"}
 
 
-async def test_a_revoked_token_closes_its_sockets_and_no_others(sockets, user, make_token):
+async def test_revoked_token_closes_only_its_own_sockets(sockets, user, make_token):
     first, second = make_token(user), make_token(user)
     revoked, kept = await sockets.connect(first), await sockets.connect(second)
     await db.write(lambda: revoke_token(AccessToken.objects.order_by("pk").first()))
@@ -21,7 +21,7 @@ async def test_a_revoked_token_closes_its_sockets_and_no_others(sockets, user, m
     assert await kept.call("health")
 
 
-async def test_a_closed_account_closes_its_sockets(sockets, user, make_token):
+async def test_deactivated_account_closes_its_sockets(sockets, user, make_token):
     socket = await sockets.connect(make_token(user))
 
     def close_account():
@@ -32,7 +32,7 @@ async def test_a_closed_account_closes_its_sockets(sockets, user, make_token):
     assert await socket.closed() == (4001, "auth changed")
 
 
-async def test_signing_out_closes_the_browsers_socket(sockets, user, make_cookie):
+async def test_sign_out_closes_the_browsers_socket(sockets, user, make_cookie):
     cookie = make_cookie(user)
     socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
 
@@ -46,7 +46,7 @@ async def test_signing_out_closes_the_browsers_socket(sockets, user, make_cookie
     assert await socket.closed() == (4001, "auth changed")
 
 
-async def test_a_new_password_closes_the_sockets_of_old_sign_ins(sockets, user, make_cookie):
+async def test_password_change_closes_sockets_of_old_sign_ins(sockets, user, make_cookie):
     socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": make_cookie(user)}, auth=None)
 
     def change_password():
@@ -57,7 +57,7 @@ async def test_a_new_password_closes_the_sockets_of_old_sign_ins(sockets, user, 
     assert await socket.closed() == (4001, "auth changed")
 
 
-async def test_a_permission_that_is_taken_away_is_missing_at_once(sockets, user, make_token):
+async def test_removed_permission_takes_effect_immediately(sockets, user, make_token):
     socket = await sockets.connect(make_token(user))
     assert (await socket.request("chat.send", SEND))["ok"]
     await db.write(lambda: user.groups.remove(Group.objects.get(name="User")))
@@ -65,7 +65,7 @@ async def test_a_permission_that_is_taken_away_is_missing_at_once(sockets, user,
     assert refused["error"]["code"] == "FORBIDDEN"
 
 
-async def test_a_permission_that_is_given_is_there_without_connecting_anew(sockets, make_user, make_cookie):
+async def test_added_permission_takes_effect_without_reconnecting(sockets, make_user, make_cookie):
     user = make_user("Auditor")
     socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": make_cookie(user)}, auth=None)
     assert (await socket.request("chat.send", SEND))["error"]["code"] == "FORBIDDEN"
@@ -74,12 +74,12 @@ async def test_a_permission_that_is_given_is_there_without_connecting_anew(socke
 
 
 @pytest.mark.parametrize("scopes", [["operator.admin", "operator.approvals"], ["operator.pairing"]])
-async def test_nobody_gets_more_than_the_account_has(sockets, user, make_token, scopes):
+async def test_connection_never_exceeds_account_permissions(sockets, user, make_token, scopes):
     socket = await sockets.connect(make_token(user), scopes=scopes)
     assert set(socket.hello["auth"]["scopes"]) <= {"operator.read", "operator.write"}
 
 
-async def test_a_credential_is_looked_at_again_when_nobody_says_that_it_changed(sockets, user, make_token, monkeypatch):
+async def test_credential_is_rechecked_without_change_notification(sockets, user, make_token, monkeypatch):
     socket = await sockets.connect(make_token(user))
     monkeypatch.setattr("clawsite.gateway.protocol.limits.RECHECK_SECONDS", 0.0)
     await db.write(AccessToken.objects.all().delete)  # without telling anybody
@@ -87,7 +87,7 @@ async def test_a_credential_is_looked_at_again_when_nobody_says_that_it_changed(
     assert await socket.closed() == (4001, "auth changed")
 
 
-async def test_a_browser_left_open_stops_everything_and_resumes_nothing(sockets, make_user, make_cookie, settings):
+async def test_stale_browser_session_can_freeze_but_not_resume(sockets, make_user, make_cookie, settings):
     cookie = await db.write(make_cookie, make_user("Operator"))
     desk = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
     settings.CONFIRM_MINUTES = -1

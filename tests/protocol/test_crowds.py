@@ -26,7 +26,7 @@ async def impatient_address(database, settings):
         yield address
 
 
-async def test_a_client_that_vanished_without_a_word_is_let_go_and_nobody_else_notices(impatient_address, eventually):
+async def test_vanished_client_is_dropped_without_affecting_others(impatient_address, eventually):
     sockets = SocketClients(impatient_address)
     gone, other = await sockets.connect(client={"id": "gone", "mode": "ui"}), await sockets.connect()
     await other.call("sessions.create", {"key": KEY})
@@ -44,7 +44,7 @@ async def test_a_client_that_vanished_without_a_word_is_let_go_and_nobody_else_n
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="an option of Linux")
-def test_what_a_vanished_client_never_takes_does_not_keep_its_connection():
+def test_unread_data_does_not_keep_a_dead_connection():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         web._set_unread_timeout(listener, 500)
         reader = socket.create_connection(listener.getsockname())
@@ -55,7 +55,7 @@ def test_what_a_vanished_client_never_takes_does_not_keep_its_connection():
                 accepted.sendall(b"x" * 65_536)
 
 
-async def test_a_hundred_clients_cut_off_at_once_come_back_and_miss_nothing(sockets, worker, make_token, user, monkeypatch):
+async def test_hundred_disconnected_clients_reconnect_without_losing_events(sockets, worker, make_token, user, monkeypatch):
     monkeypatch.setattr(client_module, "FIRST_DELAY", 0.05)
     token = make_token(user)
     watcher = await sockets.connect(token)

@@ -60,7 +60,7 @@ async def code_of(socket, method, params):
 # With an account's credential
 
 
-async def test_the_terminal_of_openclaw_with_a_token_is_taken_in_and_given_a_token_of_its_own(device, sockets, tokens):
+async def test_openclaw_terminal_connects_and_gets_a_device_token(device, sockets, tokens):
     asked = ["operator.admin", "operator.read", "operator.write"]
     first = await device.connect(sockets, auth={"token": tokens["ada"]}, scopes=asked)
     assert first.hello["auth"]["scopes"] == CHAT, "no more than the account has"
@@ -75,20 +75,20 @@ async def test_the_terminal_of_openclaw_with_a_token_is_taken_in_and_given_a_tok
 
 
 @pytest.mark.parametrize(("protocol", "form"), [(4, "v2"), (3, "v3"), (3, "v2"), (3, "v1"), (1, "v1")])
-async def test_every_form_of_signature_is_understood(device, sockets, tokens, protocol, form):
+async def test_every_signature_format_is_accepted(device, sockets, tokens, protocol, form):
     socket = await device.connect(sockets, form=form, protocol=protocol, auth={"token": tokens["ada"]})
     assert socket.hello["protocol"] == protocol
     assert device.token
 
 
-async def test_a_signature_without_a_nonce_is_refused_through_a_proxy(device, sockets, tokens):
+async def test_signature_without_nonce_is_rejected_behind_a_proxy(device, sockets, tokens):
     error = await device.connect_error(
         sockets, form="v1", protocol=3, auth={"token": tokens["ada"]}, headers={"X-Forwarded-For": "203.0.113.9"}
     )
     assert error["details"]["code"] == "DEVICE_AUTH_NONCE_REQUIRED"
 
 
-async def test_a_signature_for_another_connection_is_refused(device, sockets, tokens):
+async def test_signature_for_another_connection_is_rejected(device, sockets, tokens):
     _, answer = await device.try_connect(sockets, auth={"token": tokens["ada"]}, proof={"nonce": "of-yesterday"})
     assert (answer["error"]["message"], answer["error"]["details"]["code"]) == (
         "device nonce mismatch",
@@ -97,19 +97,19 @@ async def test_a_signature_for_another_connection_is_refused(device, sockets, to
     assert not await db.read(Device.objects.exists)
 
 
-async def test_a_signature_for_other_scopes_is_refused(device, sockets, tokens):
+async def test_signature_for_other_scopes_is_rejected(device, sockets, tokens):
     socket = await sockets.open()
     params = device.params(await socket.event("connect.challenge"), auth={"token": tokens["olga"]}, scopes=["operator.read"])
     answer = await socket.request("connect", {**params, "scopes": ["operator.admin"]})
     assert answer["error"]["details"]["code"] == "DEVICE_AUTH_SIGNATURE_INVALID"
 
 
-async def test_a_wrong_token_is_told_before_anything_is_said_about_the_device(device, sockets):
+async def test_wrong_token_is_reported_before_device_errors(device, sockets):
     error = await device.connect_error(sockets, auth={"token": "claw_00000000_wrong"}, proof={"nonce": "wrong"})
     assert error["details"]["code"] == "AUTH_TOKEN_MISMATCH"
 
 
-async def test_one_device_can_be_known_to_several_accounts(device, sockets, tokens):
+async def test_device_can_be_paired_with_several_accounts(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["olga"]})
     of_olga = device.token
     await device.connect(sockets, auth={"token": tokens["ada"]})
@@ -119,12 +119,12 @@ async def test_one_device_can_be_known_to_several_accounts(device, sockets, toke
     assert await db.read(Device.objects.count) == 2
 
 
-async def test_the_gateway_token_lets_a_device_in_and_gives_it_nothing_lasting(device, sockets):
+async def test_gateway_token_connects_device_without_pairing_it(device, sockets):
     await device.connect(sockets, auth={"token": "test-gateway-token"})
     assert (device.token, await db.read(Device.objects.count)) == ("", 0)
 
 
-async def test_what_is_approved_with_an_access_token_ends_with_it_and_a_limited_one_approves_nothing(device, sockets, tokens):
+async def test_approval_ends_with_access_token_and_limited_cannot_approve(device, sockets, tokens):
     request = await requested(device, sockets)
     pia = await FakeDevice().connect(sockets, auth={"token": tokens["pia"]})
     await db.write(lambda: AccessToken.objects.filter(user__username="pia").update(tools={"deny": ["exec"]}))
@@ -136,7 +136,7 @@ async def test_what_is_approved_with_an_access_token_ends_with_it_and_a_limited_
     assert made.made_with.user.username == "pia"
 
 
-async def test_a_page_of_ours_with_a_device_is_taken_in_by_its_cookie(device, sockets, people, make_cookie):
+async def test_same_origin_page_with_device_connects_by_cookie(device, sockets, people, make_cookie):
     cookie = await db.read(make_cookie, people["ada"])
     await device.connect(sockets, headers={"Origin": ORIGIN, "Cookie": cookie})
     assert device.token
@@ -144,7 +144,7 @@ async def test_a_page_of_ours_with_a_device_is_taken_in_by_its_cookie(device, so
     await requested(stranger, sockets, headers={"Cookie": cookie})  # without an Origin the cookie counts for nothing
 
 
-async def test_a_browser_left_open_takes_no_token_and_lets_nobody_in(device, sockets, people, may_pair, make_cookie, settings):
+async def test_stale_browser_session_gets_no_token_and_cannot_approve(device, sockets, people, may_pair, make_cookie, settings):
     cookie = await db.write(make_cookie, type(people["pia"]).objects.get(pk=people["pia"].pk))
     request = await requested(FakeDevice(), sockets)
     settings.CONFIRM_MINUTES = -1
@@ -156,7 +156,7 @@ async def test_a_browser_left_open_takes_no_token_and_lets_nobody_in(device, soc
     assert not await db.read(Device.objects.exists)
 
 
-async def test_a_stale_token_beside_a_good_credential_is_replaced(device, sockets, tokens):
+async def test_stale_device_token_is_replaced_given_valid_access_token(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     old = device.token
     await device.connect(sockets, auth={"token": tokens["ada"], "deviceToken": "claw_dev_lost"})
@@ -168,14 +168,14 @@ async def test_a_stale_token_beside_a_good_credential_is_replaced(device, socket
 # With its own token
 
 
-async def test_a_device_token_is_worth_nothing_to_another_device(device, sockets, tokens):
+async def test_device_token_is_invalid_for_another_device(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     error = await FakeDevice().connect_error(sockets, auth={"token": device.token})
     assert (error["code"], error["details"]["code"]) == ("INVALID_REQUEST", "AUTH_DEVICE_TOKEN_MISMATCH")
     assert await db.read(FailedSignIns.objects.exists), "guessing is slowed down"
 
 
-async def test_rights_follow_the_account_and_never_exceed_it(device, sockets, people, tokens):
+async def test_device_scopes_follow_and_never_exceed_the_account(device, sockets, people, tokens):
     from django.contrib.auth.models import Group
 
     await device.connect(sockets, auth={"token": tokens["olga"]})
@@ -187,7 +187,7 @@ async def test_rights_follow_the_account_and_never_exceed_it(device, sockets, pe
     assert later.hello["auth"]["scopes"] == CHAT
 
 
-async def test_a_new_wish_of_a_device_waits_for_a_person(device, sockets, tokens):
+async def test_device_scope_upgrade_requires_approval(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["olga"]}, scopes=["operator.read"])
     error = await device.connect_error(sockets, auth={"token": device.token}, scopes=["operator.read", "operator.pairing"])
     assert (error["details"]["reason"], error["details"]["approvedScopes"]) == ("scope-upgrade", ["operator.read"])
@@ -197,7 +197,7 @@ async def test_a_new_wish_of_a_device_waits_for_a_person(device, sockets, tokens
     assert socket.hello["auth"]["scopes"] == ["operator.pairing", "operator.read"]
 
 
-async def test_its_account_widens_it_without_asking(device, sockets, tokens):
+async def test_account_token_upgrades_device_scopes_without_approval(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["olga"]}, scopes=["operator.read"])
     await device.connect(sockets, auth={"token": tokens["olga"]}, scopes=["operator.write"])
     socket = await device.connect(sockets, auth={"token": device.token}, scopes=["operator.write"])
@@ -205,7 +205,7 @@ async def test_its_account_widens_it_without_asking(device, sockets, tokens):
 
 
 @pytest.mark.parametrize("end", [{"revoked_at": LONG_AGO}, {"expires_at": LONG_AGO}])
-async def test_what_an_access_token_brought_in_ends_with_it(device, sockets, tokens, end):
+async def test_device_token_ends_with_its_access_token(device, sockets, tokens, end):
     await device.connect(sockets, auth={"token": tokens["ada"]}, scopes=CHAT)
     assert device.token
     await device.connect(sockets, auth={"token": device.token}, scopes=CHAT)
@@ -214,14 +214,14 @@ async def test_what_an_access_token_brought_in_ends_with_it(device, sockets, tok
     assert error["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
 
 
-async def test_what_an_access_token_brought_in_has_its_limits(device, sockets, tokens):
+async def test_device_token_inherits_access_token_limits(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]}, scopes=CHAT)
     await db.write(lambda: AccessToken.objects.filter(user__username="ada").update(tools={"deny": ["exec"]}))
     own = await db.read(lambda: DeviceToken.objects.valid().get())
     assert own.limited_account().key_limits["deny"] == ["exec"]
 
 
-async def test_a_device_acts_for_its_owner_also_where_somebody_elses_token_let_it_in(device, sockets, tokens, people):
+async def test_device_paired_with_foreign_token_acts_for_its_owner(device, sockets, tokens, people):
     await device.connect(sockets, auth={"token": tokens["ada"]}, scopes=CHAT)
     of_olga = AccessToken.objects.filter(user=people["olga"])
     await db.write(lambda: DeviceToken.objects.update(made_with=of_olga.get()))
@@ -233,7 +233,7 @@ async def test_a_device_acts_for_its_owner_also_where_somebody_elses_token_let_i
     assert (own.username, own.key_limits["deny"]) == ("ada", ["exec"])
 
 
-async def test_a_closed_account_ends_its_devices(device, sockets, people, tokens):
+async def test_deactivated_account_ends_its_devices(device, sockets, people, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     socket = await device.connect(sockets, auth={"token": device.token})
 
@@ -249,7 +249,7 @@ async def test_a_closed_account_ends_its_devices(device, sockets, people, tokens
 # With nothing but its signature
 
 
-async def test_an_unknown_device_waits_is_approved_and_fetches_its_token_once(device, sockets, tokens):
+async def test_unknown_device_is_approved_and_fetches_token_once(device, sockets, tokens):
     pia, ada = await sockets.connect(tokens["pia"]), await sockets.connect(tokens["ada"])
     other = await requested(device, sockets, scopes=["operator.read", "operator.pairing", "operator.admin"])
     request = await requested(device, sockets, scopes=["operator.read"])
@@ -273,7 +273,7 @@ async def test_an_unknown_device_waits_is_approved_and_fetches_its_token_once(de
     await requested(device, sockets)  # the token was handed out: the signature alone is not enough any more
 
 
-async def test_nobody_gives_away_more_than_the_connection_has(device, sockets, people, make_token):
+async def test_approver_cannot_grant_more_than_own_scopes(device, sockets, people, make_token):
     narrow = make_token(people["olga"], "operator.pairing")
     olga = await sockets.connect(narrow)
     request = await requested(device, sockets, scopes=["operator.admin"])
@@ -283,7 +283,7 @@ async def test_nobody_gives_away_more_than_the_connection_has(device, sockets, p
     assert socket.hello["auth"]["scopes"] == ["operator.pairing"]
 
 
-async def test_a_rejected_device_stays_out(device, sockets, tokens):
+async def test_rejected_device_cannot_connect(device, sockets, tokens):
     olga = await sockets.connect(tokens["olga"])
     request = await requested(device, sockets)
     assert await olga.call("device.pair.reject", {"requestId": request}) == {"requestId": request, "deviceId": device.id}
@@ -292,7 +292,7 @@ async def test_a_rejected_device_stays_out(device, sockets, tokens):
     assert await requested(device, sockets) != request
 
 
-async def test_a_rejected_node_stays_out(device, sockets, tokens):
+async def test_rejected_node_cannot_connect(device, sockets, tokens):
     olga = await sockets.connect(tokens["olga"])
     as_node = {"role": "node", "auth": {"token": tokens["ada"]}}
     request = await requested(device, sockets, **as_node)
@@ -302,7 +302,7 @@ async def test_a_rejected_node_stays_out(device, sockets, tokens):
     assert await requested(device, sockets, **as_node) != request
 
 
-async def test_a_request_that_has_expired_cannot_be_approved(device, sockets, tokens):
+async def test_expired_request_cannot_be_approved(device, sockets, tokens):
     from datetime import timedelta
 
     from django.utils import timezone
@@ -314,7 +314,7 @@ async def test_a_request_that_has_expired_cannot_be_approved(device, sockets, to
     assert await code_of(olga, "device.pair.approve", {"requestId": request}) == "CONFLICT"
 
 
-async def test_strangers_at_one_address_have_to_wait_for_their_turn(sockets, monkeypatch):
+async def test_pending_devices_per_address_are_limited(sockets, monkeypatch):
     monkeypatch.setattr(connecting, "MAX_PENDING_PER_ADDRESS", 2)
     for _ in range(2):
         await requested(FakeDevice(), sockets)
@@ -325,7 +325,7 @@ async def test_strangers_at_one_address_have_to_wait_for_their_turn(sockets, mon
 # Whose it is
 
 
-async def test_what_is_somebody_elses_is_not_found(device, sockets, tokens):
+async def test_foreign_device_is_not_found(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     node = FakeDevice()
     request = await requested(node, sockets, role="node", auth={"token": tokens["ada"]})
@@ -373,7 +373,7 @@ async def test_what_is_somebody_elses_is_not_found(device, sockets, tokens):
         ("node.allow", {"nodeId": "x", "commands": []}),
     ],
 )
-async def test_scope_and_parameters_of_every_method(sockets, tokens, method, params):
+async def test_methods_enforce_scope_and_validate_parameters(sockets, tokens, method, params):
     ada = await sockets.connect(tokens["ada"])
     answer = await ada.request(method, params)
     assert (answer["error"]["code"], answer["error"]["details"]["missingScope"]) == ("FORBIDDEN", "operator.pairing")
@@ -384,7 +384,7 @@ async def test_scope_and_parameters_of_every_method(sockets, tokens, method, par
         assert await code_of(olga, method, {}) == "INVALID_REQUEST"
 
 
-async def test_the_approver_may_name_an_owner_only_with_the_right_to(device, sockets, tokens):
+async def test_approver_needs_permission_to_name_an_owner(device, sockets, tokens):
     request = await requested(device, sockets, role="node")
     pia, olga = await sockets.connect(tokens["pia"]), await sockets.connect(tokens["olga"])
     assert await code_of(pia, "device.pair.approve", {"requestId": request, "owner": "ada"}) == "NOT_FOUND"
@@ -393,7 +393,7 @@ async def test_the_approver_may_name_an_owner_only_with_the_right_to(device, soc
     assert await device.connect(sockets, role="node")
 
 
-async def test_nobody_can_make_a_device_that_acts_for_somebody_else(device, sockets, tokens):
+async def test_device_cannot_be_paired_for_another_user(device, sockets, tokens):
     request = await requested(device, sockets)
     olga = await sockets.connect(tokens["olga"])
     assert await code_of(olga, "device.pair.approve", {"requestId": request, "owner": "ada"}) == "INVALID_REQUEST"
@@ -404,7 +404,7 @@ async def test_nobody_can_make_a_device_that_acts_for_somebody_else(device, sock
 # Putting out
 
 
-async def test_a_revoked_device_is_closed_and_stays_out_even_with_its_accounts_token(device, sockets, tokens):
+async def test_revoked_device_is_disconnected_and_cannot_reconnect(device, sockets, tokens):
     by_account = await device.connect(sockets, auth={"token": tokens["ada"]})
     by_token = await device.connect(sockets, auth={"token": device.token})
     other = await sockets.connect(tokens["ada"])
@@ -421,7 +421,7 @@ async def test_a_revoked_device_is_closed_and_stays_out_even_with_its_accounts_t
     assert await device.connect(sockets, auth={"token": tokens["ada"]})
 
 
-async def test_a_node_that_is_put_out_stays_an_operators_device(device, sockets, tokens):
+async def test_removed_node_remains_an_operator_device(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     operator = await device.connect(sockets, auth={"token": device.token})
     olga = await sockets.connect(tokens["olga"])
@@ -437,7 +437,7 @@ async def test_a_node_that_is_put_out_stays_an_operators_device(device, sockets,
     assert (left["roles"], [token["role"] for token in left["tokens"]]) == (["operator"], ["operator"])
 
 
-async def test_a_device_keeps_the_name_that_it_was_given(device, sockets, tokens):
+async def test_device_keeps_its_assigned_name(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     olga = await sockets.connect(tokens["olga"])
     named = {"deviceId": device.id, "label": "Desk"}
@@ -450,7 +450,7 @@ async def test_a_device_keeps_the_name_that_it_was_given(device, sockets, tokens
     assert (row["actor_name"], row["details"]["name"]) == ("olga", "Desk")
 
 
-async def test_a_rotated_token_is_fetched_by_its_device_and_closes_what_came_with_the_old_one(device, sockets, tokens):
+async def test_rotated_token_is_fetched_and_closes_old_connections(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     socket, old = await device.connect(sockets, auth={"token": device.token}), device.token
     olga = await sockets.connect(tokens["olga"])
@@ -462,7 +462,7 @@ async def test_a_rotated_token_is_fetched_by_its_device_and_closes_what_came_wit
     assert (fetched.hello["auth"]["scopes"], device.token != old) == (["operator.read"], True)
 
 
-async def test_a_device_that_rotates_its_own_token_is_told_the_new_one(device, sockets, tokens):
+async def test_device_rotating_its_own_token_receives_the_new_one(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["olga"]})
     socket = await device.connect(sockets, auth={"token": device.token}, scopes=["operator.pairing"])
     rotated = await socket.call("device.token.rotate", {"deviceId": device.id, "role": "operator"})
@@ -471,7 +471,7 @@ async def test_a_device_that_rotates_its_own_token_is_told_the_new_one(device, s
     assert (await device.connect(sockets, auth={"token": rotated["token"]})).hello["auth"]["scopes"] == ["operator.pairing"]
 
 
-async def test_a_revoked_token_is_not_handed_out_again(device, sockets, tokens):
+async def test_revoked_token_is_not_issued_again(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     socket = await device.connect(sockets, auth={"token": device.token})
     olga = await sockets.connect(tokens["olga"])
@@ -483,7 +483,7 @@ async def test_a_revoked_token_is_not_handed_out_again(device, sockets, tokens):
     assert await device.connect(sockets, auth={"token": tokens["ada"]}), "its account gives it another"
 
 
-async def test_what_happened_is_in_the_audit_log_and_no_secret_is(device, sockets, tokens, caplog):
+async def test_pairing_is_audited_without_secrets(device, sockets, tokens, caplog):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     olga = await sockets.connect(tokens["olga"])
     await olga.call("device.token.rotate", {"deviceId": device.id, "role": "operator"})

@@ -42,12 +42,12 @@ FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scop
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
-def test_every_method_is_seen_to_succeed(name):
+def test_every_method_has_a_success_test(name):
     assert any(shown.method == name for shown in SHOWN), f"write a conversation in which {name} succeeds"
 
 
 @pytest.mark.parametrize("name", sorted(name for name, each in METHODS.items() if "idempotency_key" in each.params.model_fields))
-def test_every_method_with_an_idempotency_key_is_seen_repeated(name):
+def test_every_idempotent_method_has_a_repeat_test(name):
     sent = [(shown.test, shown.key) for shown in SHOWN if shown.method == name and shown.key]
     assert len(set(sent)) < len(sent), f"write a conversation in which {name} is sent twice with the same key"
 
@@ -80,7 +80,7 @@ TALK = """
 """
 
 
-def test_only_what_cannot_pass_otherwise_is_counted(tmp_path):
+def test_only_asserted_requests_are_counted(tmp_path):
     (tmp_path / "test_it.py").write_text(CODE)
     (tmp_path / "it.jsonl").write_text(TALK)
     in_code = [(shown.method, shown.key) for shown in requests_in_tests(tmp_path / "test_it.py")]
@@ -88,7 +88,7 @@ def test_only_what_cannot_pass_otherwise_is_counted(tmp_path):
     assert [(shown.method, shown.key) for shown in requests_in_scripts(tmp_path / "it.jsonl")] == [("twice", "k")]
 
 
-async def test_every_method_refuses_a_parameter_it_does_not_know(sockets, make_user, make_token):
+async def test_every_method_rejects_unknown_parameters(sockets, make_user, make_token):
     everything = await sockets.connect(make_token(make_user("User", "Operator", "Approver", "Auditor", name="everything")))
     for name in FOR_OPERATORS:
         answer = await everything.request(name, {"unheardOf": 1})
@@ -99,7 +99,7 @@ async def test_every_method_refuses_a_parameter_it_does_not_know(sockets, make_u
         ), answer
 
 
-async def test_every_method_refuses_a_connection_without_its_scope(sockets, make_user, make_token):
+async def test_every_method_rejects_a_missing_scope(sockets, make_user, make_token):
     spare = "operator.pairing"
     bare = await sockets.connect(make_token(make_user("User", "Operator", name="bare"), spare))
     for name, method in FOR_OPERATORS.items():
@@ -121,7 +121,7 @@ def takes(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in METHODS if takes(name)))
-async def test_no_method_finds_what_belongs_to_somebody_else(name, sockets, worker, make_user, make_token):
+async def test_no_method_finds_foreign_objects(name, sockets, worker, make_user, make_token):
     owner = await sockets.connect(make_token(make_user(name="owner")))
     await owner.call("chat.send", {"sessionKey": "agent:main:mine", "message": "secret", "idempotencyKey": "mine"})
     session = await db.read(Session.objects.get, owner__username="owner", key="agent:main:mine")

@@ -27,7 +27,7 @@ async def send(socket, run_id, message="hi", **params):
     return await socket.call("chat.send", {"sessionKey": KEY, "message": message, "idempotencyKey": run_id, **params})
 
 
-async def test_all_clients_of_a_session_see_the_same_sequence(sockets, worker):
+async def test_all_session_clients_see_the_same_sequence(sockets, worker):
     watchers = [await sockets.connect(caps=["tool-events"]) for _ in range(5)]
     await send(watchers[0], "k1")
     await worker.start("k1")
@@ -41,7 +41,7 @@ async def test_all_clients_of_a_session_see_the_same_sequence(sockets, worker):
     assert numbers(watchers[0]) == list(range(1, 10))
 
 
-async def test_who_was_away_is_sent_what_it_missed_and_then_goes_on_live(sockets, worker):
+async def test_reconnected_client_gets_missed_events_then_live_ones(sockets, worker):
     owner = await sockets.connect()
     await send(owner, "k1")
     await worker.start("k1")
@@ -58,7 +58,7 @@ async def test_who_was_away_is_sent_what_it_missed_and_then_goes_on_live(sockets
     assert text == worker.texts["k1"][len("".join(f"{n} " for n in range(8))) :]
 
 
-async def test_every_page_of_a_long_log_fits_a_reply_and_together_they_are_all(sockets, worker):
+async def test_long_log_is_paged_completely(sockets, worker):
     socket = await sockets.connect()
     await send(socket, "k1")
     await worker.start("k1")
@@ -73,7 +73,7 @@ async def test_every_page_of_a_long_log_fits_a_reply_and_together_they_are_all(s
     assert pages > 1
 
 
-async def test_an_event_too_large_for_the_bus_still_arrives(sockets, worker):
+async def test_event_too_large_for_the_bus_still_arrives(sockets, worker):
     socket = await sockets.connect()
     await socket.call("sessions.create", {"key": KEY})
     await socket.call("chat.inject", {"sessionKey": KEY, "message": "x" * 200_000})
@@ -81,7 +81,7 @@ async def test_an_event_too_large_for_the_bus_still_arrives(sockets, worker):
     assert len(event["message"]["content"][0]["text"]) == 200_000
 
 
-async def test_events_that_are_no_longer_kept_are_not_passed_over_in_silence(sockets, worker):
+async def test_pruned_events_require_resync(sockets, worker):
     socket = await sockets.connect()
     await send(socket, "k1")
     await worker.complete("k1", "old")
@@ -95,7 +95,7 @@ async def test_events_that_are_no_longer_kept_are_not_passed_over_in_silence(soc
         assert [event["payload"]["cursor"] for event in kept["events"]] == [4, 5]
 
 
-async def test_nobody_else_hears_or_finds_a_session(sockets, worker, make_user, make_token):
+async def test_other_users_cannot_follow_or_find_a_session(sockets, worker, make_user, make_token):
     owner, stranger = await sockets.connect(make_token(make_user())), await sockets.connect(make_token(make_user()))
     auditor = await sockets.connect(make_token(make_user("Auditor")))
     await send(owner, "k1")
@@ -124,7 +124,7 @@ async def test_nobody_else_hears_or_finds_a_session(sockets, worker, make_user, 
     assert auditor.events("agent") == []
 
 
-async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, worker, make_user, make_token):
+async def test_member_gets_events_and_writes_only_as_writer(sockets, worker, make_user, make_token):
     owner_user, guest_user = make_user(), make_user()
     owner, guest = await sockets.connect(make_token(owner_user)), await sockets.connect(make_token(guest_user))
     await send(owner, "k1")
@@ -148,7 +148,7 @@ async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, worker, 
     ] == "started"
 
 
-async def test_an_auditor_hears_the_sessions_it_follows(sockets, worker, make_user, make_token):
+async def test_auditor_gets_events_of_followed_sessions(sockets, worker, make_user, make_token):
     owner, auditor = await sockets.connect(make_token(make_user())), await sockets.connect(make_token(make_user("Auditor")))
     await send(owner, "k1")
     session = (await auditor.call("sessions.list"))["sessions"][0]
@@ -162,7 +162,7 @@ async def test_an_auditor_hears_the_sessions_it_follows(sockets, worker, make_us
     assert all(payload["runId"] == "k1" for payload in auditor.events("agent"))
 
 
-async def test_a_scoped_client_hears_what_it_asked_for_even_before_it_exists(sockets, worker):
+async def test_scoped_client_can_subscribe_before_session_exists(sockets, worker):
     scoped, other = await sockets.connect(caps=["session-scoped-events"]), await sockets.connect()
     await scoped.call("sessions.messages.subscribe", {"key": "agent:main:wanted"})
     for name in ("unwanted", "wanted"):
@@ -171,7 +171,7 @@ async def test_a_scoped_client_hears_what_it_asked_for_even_before_it_exists(soc
     assert {payload["runId"] for payload in scoped.events("agent")} == {"wanted"}
 
 
-async def test_messages_lost_by_the_bus_cost_a_moment_and_no_event(sockets, worker, monkeypatch):
+async def test_lost_bus_messages_delay_but_lose_no_event(sockets, worker, monkeypatch):
     socket = await sockets.connect()
     await send(socket, "k1")
     await socket.event("agent", cursor=1)
@@ -183,7 +183,7 @@ async def test_messages_lost_by_the_bus_cost_a_moment_and_no_event(sockets, work
     assert (await waiting)["status"] == "ok"
 
 
-async def test_a_client_goes_on_where_it_was_after_the_server_was_restarted(database, worker):
+async def test_client_continues_from_its_cursor_after_restart(database, worker):
     async with serve_gateway() as address:
         sockets = SocketClients(address)
         client = await sockets.connect()
@@ -215,7 +215,7 @@ async def test_a_client_goes_on_where_it_was_after_the_server_was_restarted(data
 
 
 @pytest.mark.parametrize("heard_first", ["by the hub", "by the method"])
-async def test_a_session_made_while_somebody_asks_for_it_is_sent_from_its_first_event(sockets, worker, monkeypatch, heard_first):
+async def test_session_created_during_subscribe_is_sent_from_first_event(sockets, worker, monkeypatch, heard_first):
     owner = await sockets.connect()
     late = await sockets.connect(caps=["session-scoped-events"])
     looks, seen_twice = [], threading.Event()

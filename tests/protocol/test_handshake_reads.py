@@ -50,9 +50,7 @@ def used_at():
     return lambda: db.read(AccessToken.objects.values_list("last_used_at", flat=True).get)
 
 
-async def test_the_use_of_a_token_is_noted_behind_the_handshake_and_at_most_once_a_minute(
-    sockets, user, make_token, used_at, eventually
-):
+async def test_token_use_is_recorded_after_handshake_once_a_minute(sockets, user, make_token, used_at, eventually):
     token = make_token(user)
     await sockets.connect(token)
     first = await eventually(used_at)
@@ -69,7 +67,7 @@ async def test_the_use_of_a_token_is_noted_behind_the_handshake_and_at_most_once
     await eventually(is_noted)
 
 
-async def test_nobody_waits_for_the_note(sockets, user, make_token, used_at, eventually):
+async def test_handshake_does_not_wait_for_token_use_write(sockets, user, make_token, used_at, eventually):
     done = threading.Event()
     busy = asyncio.create_task(db.write(done.wait))
     try:
@@ -81,7 +79,7 @@ async def test_nobody_waits_for_the_note(sockets, user, make_token, used_at, eve
     assert await eventually(used_at)
 
 
-async def test_a_note_that_cannot_be_written_keeps_nobody_out(sockets, user, make_token, monkeypatch, caplog, eventually):
+async def test_failed_token_use_write_does_not_block_connect(sockets, user, make_token, monkeypatch, caplog, eventually):
     def cannot(token_id):
         raise Unavailable("the disk of the database is full")
 
@@ -91,12 +89,12 @@ async def test_a_note_that_cannot_be_written_keeps_nobody_out(sockets, user, mak
     await eventually(lambda: "could not record the use of token" in caplog.text)
 
 
-async def test_the_gateway_token_writes_nothing(sockets):
+async def test_gateway_token_handshake_writes_nothing(sockets):
     socket = await sockets.connect()
     assert socket.hello["auth"]["scopes"] == ["operator.read", "operator.write"]
 
 
-async def test_a_database_without_the_gateways_account_says_how_to_get_it(sockets):
+async def test_missing_gateway_account_error_includes_a_remedy(sockets):
     await db.write(User.objects.filter(is_service=True).delete)
     try:
         socket = await sockets.open()
@@ -108,7 +106,7 @@ async def test_a_database_without_the_gateways_account_says_how_to_get_it(socket
         await db.write(install_gateway_user)
 
 
-async def test_a_sign_in_of_an_old_password_is_refused_and_left_where_it_is(sockets, user, make_cookie):
+async def test_sign_in_with_old_password_is_rejected_and_kept(sockets, user, make_cookie):
     cookie = make_cookie(user)
 
     def change_password():
@@ -120,7 +118,7 @@ async def test_a_sign_in_of_an_old_password_is_refused_and_left_where_it_is(sock
         await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
 
 
-async def test_a_sign_in_under_an_older_secret_key_still_counts_and_is_not_renewed(sockets, user, make_cookie, settings):
+async def test_sign_in_under_fallback_secret_key_is_accepted_unchanged(sockets, user, make_cookie, settings):
     cookie = make_cookie(user)
     settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [settings.SECRET_KEY], "another-secret-key-for-this-test"
     for _ in range(2):
@@ -128,14 +126,14 @@ async def test_a_sign_in_under_an_older_secret_key_still_counts_and_is_not_renew
         assert socket.hello["auth"]["scopes"] == ["operator.read", "operator.write"]
 
 
-async def test_a_client_without_a_device_reads_nothing_about_devices(sockets, user, make_token, make_cookie, read_about_devices):
+async def test_client_without_device_reads_no_device_rows(sockets, user, make_token, make_cookie, read_about_devices):
     await sockets.connect(make_token(user))
     await sockets.connect()
     await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": make_cookie(user)}, auth=None)
     assert read_about_devices == []
 
 
-async def test_a_known_device_costs_few_reads_and_no_write_that_it_waits_for(sockets, user, make_token, read_about_devices):
+async def test_known_device_handshake_needs_few_reads_and_no_write(sockets, user, make_token, read_about_devices):
     device, token = FakeDevice(), make_token(user)
     await device.connect(sockets, auth={"token": token})
     await db.write(lambda: None)  # what had to be written behind the first handshake is before this

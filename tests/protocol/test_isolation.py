@@ -98,7 +98,7 @@ def is_event_of(text, word):
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_the_table_says_what_every_parameter_names(method):
+def test_table_classifies_every_parameter(method):
     for parameter in parameters(METHODS[method]):
         try:
             find_reference(method, parameter)
@@ -108,7 +108,7 @@ def test_the_table_says_what_every_parameter_names(method):
             )
 
 
-async def test_no_method_tells_anything_about_what_is_somebody_elses(people, make_token):
+async def test_no_method_reveals_foreign_objects(people, make_token):
     user, theirs = people
     before = snapshot_rows()
     async with running_gateway():
@@ -126,7 +126,7 @@ def changed(before, *, but):
     return [row for row in touched if row != but]
 
 
-async def test_every_parameter_of_the_table_finds_ones_own_things(people, make_token):
+async def test_every_table_parameter_finds_own_objects(people, make_token):
     """Otherwise a wrong table would call a method safe that was never asked properly."""
     user, theirs = people
     differs = {}
@@ -147,14 +147,14 @@ async def test_every_parameter_of_the_table_finds_ones_own_things(people, make_t
     assert not unseen, ", ".join(unseen)
 
 
-async def test_the_table_names_the_methods_that_this_caller_is_refused_and_no_others(people):
+async def test_table_lists_exactly_the_methods_denied_to_caller(people):
     user, _theirs = people
     held = scopes_of(user)
     refused = {name for name, method in METHODS.items() if method.role == "operator" and held.isdisjoint(method.scopes)}
     assert refused == set(PRIVILEGED)
 
 
-async def test_offices_are_refused_to_a_plain_user(make_user, make_token):
+async def test_privileged_methods_are_denied_to_plain_user(make_user, make_token):
     user = make_user()
     offices = [method for method in METHODS.values() if method.scopes and OFFICES.issuperset(method.scopes)]
     assert {method.name for method in offices} > set(PRIVILEGED)
@@ -167,7 +167,7 @@ async def test_offices_are_refused_to_a_plain_user(make_user, make_token):
         caller.client.disconnect()
 
 
-async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, make_token):
+async def test_agent_files_are_from_own_workspace(people, make_token):
     user, theirs = people
     async with running_gateway():
         caller = Caller(await InProcessClient.open(make_token(user)), user)
@@ -179,7 +179,7 @@ async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, mak
     assert there == {MEMORY_FILE: len(memory_text("ordinary"))}
 
 
-async def test_a_workspace_of_somebody_else_turns_the_matrix_red(people, make_token, monkeypatch):
+async def test_matrix_detects_shared_workspace(people, make_token, monkeypatch):
     """The deliberate fault: everybody is shown into the same one."""
     user, theirs = people
     monkeypatch.setattr(agent_files, "workspace_path", lambda agent, user_pk: workspace_path(agent, theirs.owner.pk))
@@ -190,7 +190,7 @@ async def test_a_workspace_of_somebody_else_turns_the_matrix_red(people, make_to
 
 
 @pytest.mark.parametrize("model", [Session, Run, Attachment, Approval, Device, PairingRequest])
-async def test_a_look_up_that_forgets_whose_it_is_turns_the_matrix_red(model, people, make_token, monkeypatch):
+async def test_matrix_detects_unscoped_lookup(model, people, make_token, monkeypatch):
     """The deliberate fault: one table shows everything to everybody."""
     user, theirs = people
     monkeypatch.setattr(type(model.objects.all()), "for_user", lambda self, user: self)

@@ -141,11 +141,11 @@ async def found_leaks(caller, theirs):
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_the_table_knows_every_address(route):
+def test_table_covers_every_url(route):
     assert addresses.is_listed(route), f"{route} is new: say in isolation_urls.py whose things it names, or that it names none"
 
 
-async def test_the_table_knows_every_part_of_the_rest_api(database):
+async def test_table_covers_every_rest_operation(database):
     document = await AsyncClient().get(addresses.OPENAPI)
     if document.status_code == 404:
         assert not any(route == addresses.REST for route in ROUTES)
@@ -171,7 +171,7 @@ NAMED = {  # what programs can say besides `session:<id>`, which the table has
 
 @pytest.mark.parametrize("route", ["v1/chat/completions", "v1/responses", "responses"])
 @pytest.mark.parametrize("named", NAMED.values(), ids=NAMED)
-async def test_what_a_program_calls_a_session_leads_to_its_own(route, named, people, eventually):
+async def test_session_name_resolves_to_callers_own_session(route, named, people, eventually):
     """The names of others' sessions are names like any other: the run is in a session of the caller's, and begins with nothing."""
     user, theirs = people
     body, headers = named(theirs)
@@ -198,7 +198,7 @@ async def test_what_a_program_calls_a_session_leads_to_its_own(route, named, peo
 @pytest.mark.parametrize(
     ("staff", "duties"), [(False, ()), (True, ()), (False, DUTIES)], ids=["a user", "staff without rights", "a user with duties"]
 )
-async def test_no_address_tells_anything_about_what_is_somebody_elses(staff, duties, people):
+async def test_no_url_reveals_foreign_objects(staff, duties, people):
     user, theirs = people
     user = add_permissions(user, *duties)
     user.is_staff = staff
@@ -213,7 +213,7 @@ async def test_no_address_tells_anything_about_what_is_somebody_elses(staff, dut
     assert [row for row in touched if row != ("User", user.pk)] == []
 
 
-async def test_every_address_of_the_table_finds_ones_own_things(people):
+async def test_every_table_url_finds_own_objects(people):
     """Otherwise a wrong table would call an address safe that was never asked properly."""
     user, theirs = people
     user = add_permissions(user, *DUTIES)
@@ -234,7 +234,7 @@ async def test_every_address_of_the_table_finds_ones_own_things(people):
 
 
 @pytest.mark.parametrize("model", [Session, Run, Attachment, Approval, PairingRequest])
-async def test_a_look_up_that_forgets_whose_it_is_turns_the_matrix_red(model, people, monkeypatch):
+async def test_matrix_detects_unscoped_lookup(model, people, monkeypatch):
     user, theirs = people
     monkeypatch.setattr(type(model.objects.all()), "for_user", lambda self, user: self)
     async with running_gateway():
@@ -242,7 +242,7 @@ async def test_a_look_up_that_forgets_whose_it_is_turns_the_matrix_red(model, pe
 
 
 @pytest.mark.parametrize("model", [Device, Hook])
-async def test_a_look_up_that_forgets_the_owner_turns_the_matrix_red(model, people, monkeypatch):
+async def test_matrix_detects_lookup_without_owner_filter(model, people, monkeypatch):
     """The same for what pages show and change of one's own only, whoever one is."""
     user, theirs = people
     rows = type(model.objects.all())

@@ -51,7 +51,7 @@ def secret(everybody):
     return issue_token(everybody, "ci", sorted(scopes_of(everybody)), deny_tools=["exec"])[1]
 
 
-def test_every_method_that_changes_something_says_what_it_is_for_limited_tokens():
+def test_every_writing_method_declares_its_limited_token_rule():
     for name, method in METHODS.items():
         reads = not method.scopes or Scope.READ in method.scopes
         assert (method.limited is None) == reads, name
@@ -119,7 +119,7 @@ async def left_by(client, user):
     return answers, list(found_words(user))
 
 
-async def test_nothing_is_left_for_others_by_any_method(everybody, secret):
+async def test_no_method_leaves_unmarked_content_from_limited_token(everybody, secret):
     async with running_gateway():
         client = await InProcessClient.open(secret)
         answers, left = await left_by(client, everybody)
@@ -136,7 +136,7 @@ async def test_nothing_is_left_for_others_by_any_method(everybody, secret):
     assert TranscriptEntry.objects.filter(session__owner=everybody, run=None, text=WORD).exists()  # by the tool
 
 
-async def test_without_the_refusal_words_would_be_left(everybody, secret, monkeypatch):
+async def test_missing_limited_token_check_is_detected(everybody, secret, monkeypatch):
     """Deliberate fault: nobody asks what a method is for limited tokens."""
     monkeypatch.setattr(limited_tokens, "check_limited_token", lambda *_: None)
     async with running_gateway():
@@ -154,7 +154,7 @@ def with_files_kept(entry, reader):
     return replace(told, content=entry.content) if told else None
 
 
-async def test_without_marks_words_of_tools_and_files_would_be_left(everybody, secret, monkeypatch):
+async def test_missing_origin_marks_on_tools_and_files_are_detected(everybody, secret, monkeypatch):
     """Deliberate faults: the tool message does not say whose words it brings, and files stay with the messages they came with."""
     monkeypatch.setattr(message_tool, "reader_origin", lambda *_: {})
     monkeypatch.setitem(globals(), "recalled_for", with_files_kept)
@@ -166,7 +166,7 @@ async def test_without_marks_words_of_tools_and_files_would_be_left(everybody, s
     assert [one for one in left if isinstance(one, str) and one.startswith("AssistantMessage")]
 
 
-async def test_commands_in_a_message_change_no_conversation(everybody, secret):
+async def test_message_commands_do_not_change_the_session(everybody, secret):
     async with running_gateway():
         client = await InProcessClient.open(secret)
         for text in ("/name quagmire", "/think low", "/model default"):
@@ -180,7 +180,7 @@ async def test_commands_in_a_message_change_no_conversation(everybody, secret):
 SETTINGS = {"model": "demo/demo", "thinkingLevel": "high", "label": WORD, "displayName": WORD}
 
 
-async def test_settings_come_with_a_fresh_session_only(everybody, secret):
+async def test_settings_are_accepted_only_for_unnamed_sessions(everybody, secret):
     free = issue_token(everybody, "free", ["operator.write"])[1]
     async with running_gateway():
         client, rest = await InProcessClient.open(secret), RestClient(secret)
@@ -199,7 +199,7 @@ async def test_settings_come_with_a_fresh_session_only(everybody, secret):
     assert (named.model, named.thinking_level, named.label, named.title) == ("", "", "", "")
 
 
-async def test_over_rest_too(everybody, secret):
+async def test_rest_enforces_limited_token_rules(everybody, secret):
     free, bound = RestClient(issue_token(everybody, "free", ["operator.write"])[1]), RestClient(secret)
     async with running_gateway():
         session = (await bound.post("/sessions", {"key": "agent:main:rest"})).data["id"]
@@ -210,7 +210,7 @@ async def test_over_rest_too(everybody, secret):
     assert Run.objects.get(owner=everybody, session_id=session).options["keyLimits"]["deny"] == ["exec"]
 
 
-def test_what_a_limited_token_said_before_is_material_to_a_run_without_limits(everybody, secret, make_session):
+def test_limited_token_content_is_untrusted_in_unlimited_run(everybody, secret, make_session):
     session, program = make_session(everybody), find_principal(secret).user
     accept_run(user=program, session=session, run_id="theirs", prompt=WORD)
     claimed = queue.claim_runs("w1", 1).runs[0]

@@ -18,7 +18,7 @@ async def operator(sockets, make_user, make_token):
     return await sockets.connect(make_token(make_user("User", "Operator", name="operator")), scopes=["operator.read"])
 
 
-async def test_the_log_is_read_from_its_end_and_then_followed(log, operator):
+async def test_log_is_read_from_its_end_and_followed(log, operator):
     tail = await operator.call("logs.tail", {"limit": 2})
     assert (tail["file"], tail["lines"], tail["truncated"], tail["skippedBytes"]) == (log.name, ["two", "three"], True, 4)
     assert (tail["cursor"], tail["size"]) == (14, 14)
@@ -33,21 +33,21 @@ async def test_the_log_is_read_from_its_end_and_then_followed(log, operator):
     assert (await operator.call("logs.tail", {"cursor": first["cursor"]}))["lines"] == ["six"]
 
 
-async def test_a_new_day_begins_a_new_file_and_is_told(log, operator):
+async def test_new_daily_log_file_causes_a_reset(log, operator):
     before = await operator.call("logs.tail", {})
     (log.parent / "clawsite-2026-11-18.log").write_text("a line that is longer than the whole day before\n")
     after = await operator.call("logs.tail", {"cursor": before["cursor"], "file": before["file"]})
     assert (after["reset"], after["file"], len(after["lines"])) == (True, "clawsite-2026-11-18.log", 1)
 
 
-async def test_a_line_longer_than_asked_for_comes_in_pieces(log, operator):
+async def test_oversized_log_entry_is_returned_in_pieces(log, operator):
     log.write_text("0123456789\n")
     first = await operator.call("logs.tail", {"cursor": 0, "maxBytes": 4})
     rest = await operator.call("logs.tail", {"cursor": first["cursor"], "maxBytes": 100})
     assert (first["lines"], rest["lines"]) == (["0123"], ["456789"])
 
 
-async def test_only_the_log_is_read(log, operator, tmp_path):
+async def test_only_the_log_file_is_readable(log, operator, tmp_path):
     (tmp_path / "secret").write_text("a key\n")
     answer = await operator.request("logs.tail", {"cursor": 0, "file": "../secret"})
     assert (answer["payload"]["file"], answer["payload"]["reset"]) == (log.name, True)
@@ -56,7 +56,7 @@ async def test_only_the_log_is_read(log, operator, tmp_path):
     assert not (await operator.request("logs.tail", {}))["ok"]
 
 
-async def test_who_may_not_administer_the_gateway_does_not_see_it(log, sockets, make_user, make_token):
+async def test_non_admin_cannot_read_the_log(log, sockets, make_user, make_token):
     for token in (make_token(make_user(name="ada")), make_token(make_user("User", "Operator", name="narrow"), "operator.read")):
         socket = await sockets.connect(token)
         assert (await socket.request("logs.tail", {}))["error"]["code"] == "FORBIDDEN"

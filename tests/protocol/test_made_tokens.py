@@ -37,7 +37,7 @@ def expire(token):
 ENDS = {"revoked": revoke_token, "expired": expire, "deleted": lambda token: token.delete()}
 
 
-async def test_over_rest_it_is_bound_to_the_one_it_was_made_with(address, first):
+async def test_rest_token_is_bound_to_its_parent_token(address, first):
     made = (await RestClient(first[1]).post("/tokens", {"name": "helper", "scopes": CHAT, "expiresAt": 4_102_444_800_000})).data
     assert made["madeWith"] == first[0].pk
     assert made["expiresAt"] == clock.to_ms(first[0].expires_at)
@@ -46,7 +46,7 @@ async def test_over_rest_it_is_bound_to_the_one_it_was_made_with(address, first)
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-async def test_it_ends_with_it_at_once_and_its_sockets_too(address, sockets, first, end):
+async def test_child_token_and_sockets_end_with_parent(address, sockets, first, end):
     helper, secret = made_with(first)
     socket = await sockets.connect(secret)
     assert (await RestClient(secret).get("/sessions")).status_code == 200
@@ -58,7 +58,7 @@ async def test_it_ends_with_it_at_once_and_its_sockets_too(address, sockets, fir
 
 
 @pytest.mark.parametrize("end", [revoke_token, expire], ids=["revoked", "expired"])
-def test_without_the_look_at_the_first_one_it_would_live_on(first, end, monkeypatch):
+def test_missing_parent_check_is_detected(first, end, monkeypatch):
     """Deliberate fault: only the token's own end counts."""
     helper, secret = made_with(first)
     end(first[0])
@@ -67,7 +67,7 @@ def test_without_the_look_at_the_first_one_it_would_live_on(first, end, monkeypa
     assert read_access(Credential("api-token", token_id=helper.pk))
 
 
-def test_it_has_the_scopes_and_limits_that_the_first_one_has_now(first):
+def test_child_token_inherits_current_parent_scopes_and_limits(first):
     helper, secret = made_with(first, *CHAT, "operator.admin")
     assert helper.scopes == CHAT
     AccessToken.objects.filter(pk=first[0].pk).update(scopes=["operator.read"])
@@ -81,13 +81,13 @@ def test_it_has_the_scopes_and_limits_that_the_first_one_has_now(first):
     assert find_principal(secret).user.key_limits["deny"] == ["*"]
 
 
-def test_it_makes_none_itself(first):
+def test_child_token_cannot_create_tokens(first):
     helper, _secret = made_with(first)
     with pytest.raises(Forbidden):
         issue_token(helper.user, "more", CHAT, made_with=helper)
 
 
-async def test_a_device_that_came_with_it_ends_with_the_first_one(address, sockets, first):
+async def test_device_paired_by_child_token_ends_with_parent(address, sockets, first):
     _helper, secret = made_with(first)
     device = FakeDevice()
     await device.connect(sockets, auth={"token": secret}, scopes=CHAT)
@@ -99,7 +99,7 @@ async def test_a_device_that_came_with_it_ends_with_the_first_one(address, socke
 
 
 @pytest.mark.usefixtures("plain_static_files")
-def test_pages_say_so(first, user):
+def test_account_page_shows_the_parent_token(first, user):
     from django.test import Client
 
     helper, _secret = made_with(first)

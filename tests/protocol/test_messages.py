@@ -70,7 +70,7 @@ async def a_client_comes_and_goes(sockets, worker):
     return told, (await said_by_now(owner))[0]
 
 
-async def test_live_and_by_deltas_every_message_comes_once_and_in_order(sockets, worker):
+async def test_messages_arrive_once_in_order_live_and_by_delta(sockets, worker):
     told, there_is = await a_client_comes_and_goes(sockets, worker)
     assert told == there_is
     assert len(told) == 8
@@ -96,7 +96,7 @@ def reads_a_run_from_its_beginning(monkeypatch):
 
 
 @pytest.mark.parametrize("mutate", [tells_what_was_said_before, begins_a_delta_too_early, reads_a_run_from_its_beginning])
-async def test_a_fault_would_be_noticed(mutate, sockets, worker, monkeypatch):
+async def test_delivery_faults_are_detected(mutate, sockets, worker, monkeypatch):
     mutate(monkeypatch)
     try:
         told, there_is = await a_client_comes_and_goes(sockets, worker)
@@ -115,19 +115,17 @@ async def a_stranger_asks_for_every_message(sockets, worker, make_user, make_tok
     return stranger
 
 
-async def test_nobody_is_told_the_messages_of_others(sockets, worker, make_user, make_token):
+async def test_foreign_messages_are_not_delivered(sockets, worker, make_user, make_token):
     assert heard(await a_stranger_asks_for_every_message(sockets, worker, make_user, make_token)) == []
 
 
-async def test_without_the_look_at_who_may_see_it_a_stranger_would_be_told(sockets, worker, make_user, make_token, monkeypatch):
+async def test_missing_visibility_check_is_detected(sockets, worker, make_user, make_token, monkeypatch):
     monkeypatch.setattr(MessageFeed, "_listeners", lambda self, stream: list(self._audience))
     stranger = await a_stranger_asks_for_every_message(sockets, worker, make_user, make_token)
     await until_heard(stranger, 1)
 
 
-async def test_a_guest_is_told_under_its_own_name_of_the_session_and_no_longer_once_it_is_out(
-    sockets, worker, make_user, make_token
-):
+async def test_guest_gets_messages_under_shared_key_until_removed(sockets, worker, make_user, make_token):
     owner, guest_user = await sockets.connect(make_token(make_user(name="owner"))), make_user(name="guest")
     await send(owner, "k1")
     session = await db.read(Session.objects.get, key=KEY)
@@ -146,7 +144,7 @@ async def test_a_guest_is_told_under_its_own_name_of_the_session_and_no_longer_o
     assert len(heard(guest)) == 2
 
 
-async def test_who_did_not_ask_is_told_nothing_and_nothing_is_read(sockets, worker, monkeypatch):
+async def test_unsubscribed_client_gets_no_messages_and_causes_no_reads(sockets, worker, monkeypatch):
     def not_asked(*_):
         raise AssertionError("nobody asked for messages")
 
@@ -160,7 +158,7 @@ async def test_who_did_not_ask_is_told_nothing_and_nothing_is_read(sockets, work
         assert one.events("session.message") == []
 
 
-async def test_messages_come_although_the_bus_lost_their_events(sockets, worker, monkeypatch, settings):
+async def test_messages_arrive_despite_lost_bus_events(sockets, worker, monkeypatch, settings):
     settings.POLL_SECONDS = 0.05
     socket = await sockets.connect()
     await socket.call("sessions.subscribe", {})
@@ -173,7 +171,7 @@ async def test_messages_come_although_the_bus_lost_their_events(sockets, worker,
     assert heard(socket) == (await said_by_now(socket))[0]
 
 
-async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, worker, monkeypatch):
+async def test_client_is_disconnected_when_messages_cannot_be_read(sockets, worker, monkeypatch):
     def away(*_):
         raise Unavailable("the database is away")
 
@@ -186,7 +184,7 @@ async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, worker, mon
 
 
 @pytest.mark.parametrize("behind", [transcript_history.MAX_MESSAGES, transcript_history.MAX_MESSAGES + 1])
-async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, worker):
+async def test_client_too_far_behind_gets_a_reset(behind, sockets, worker):
     socket = await sockets.connect()
     await send(socket, "k1")
     await worker.complete("k1", "begin")
@@ -201,7 +199,7 @@ async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, work
         assert texts == [f"note {n}" for n in range(behind)]
 
 
-async def test_a_restored_database_is_another_log(sockets, worker):
+async def test_cursor_from_before_restore_gets_a_reset(sockets, worker):
     socket = await sockets.connect()
     await send(socket, "k1")
     await worker.complete("k1", "begin")
@@ -210,7 +208,7 @@ async def test_a_restored_database_is_another_log(sockets, worker):
     assert (await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor}))["kind"] == "reset"
 
 
-async def test_a_step_back_while_the_messages_are_read_is_noticed(sockets, worker, monkeypatch):
+async def test_rewind_during_history_read_returns_a_reset(sockets, worker, monkeypatch):
     socket = await sockets.connect()
     await send(socket, "k1")
     await worker.complete("k1", "begin")
@@ -228,7 +226,7 @@ async def test_a_step_back_while_the_messages_are_read_is_noticed(sockets, worke
     assert (await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor}))["kind"] == "reset"
 
 
-async def test_a_patch_that_changes_nothing_is_no_news(sockets):
+async def test_patch_without_changes_sends_no_event(sockets):
     """OpenClaw's page marks a session as read whenever it is told of a change: told of nothing, it asked for ever."""
     socket, other = await sockets.connect(), await sockets.connect()
     await socket.call("sessions.create", {"key": "agent:main:quiet"})

@@ -79,7 +79,7 @@ async def answer_next(node, device, **result):
     return request, await node.call("node.invoke.result", told)
 
 
-async def test_a_node_waits_for_a_person_whatever_it_brings(device, sockets, tokens, olga):
+async def test_node_always_requires_approval(device, sockets, tokens, olga):
     error = await device.connect_error(sockets, role="node", auth={"token": tokens["olga"]}, **DECLARED)
     assert (error["code"], error["details"]["reason"], error["details"]["requestedRole"]) == ("NOT_PAIRED", "not-paired", "node")
     request = error["details"]["requestId"]
@@ -98,7 +98,7 @@ async def test_a_node_waits_for_a_person_whatever_it_brings(device, sockets, tok
     assert await device.connect(sockets, role="node", auth={"token": device.token}, **DECLARED)
 
 
-async def test_an_operators_device_that_wants_to_be_a_node_asks_and_the_other_way_round(device, sockets, tokens, olga):
+async def test_role_change_of_a_device_requires_approval(device, sockets, tokens, olga):
     await device.connect(sockets, auth={"token": tokens["ada"]})
     for auth in ({"token": tokens["ada"]}, {"token": device.token}):
         error = await device.connect_error(sockets, role="node", auth=auth, **DECLARED)
@@ -110,13 +110,13 @@ async def test_an_operators_device_that_wants_to_be_a_node_asks_and_the_other_wa
     assert error["details"]["reason"] == "role-upgrade", "the token of a node is no operator's"
 
 
-async def test_a_request_of_an_operator_is_no_nodes(device, sockets, olga):
+async def test_operator_request_cannot_be_approved_as_node(device, sockets, olga):
     error = await device.connect_error(sockets)
     assert (await fault(olga, "node.pair.approve", {"requestId": error["details"]["requestId"]}))["code"] == "NOT_FOUND"
 
 
 @pytest.mark.parametrize(("protocol", "code"), [(4, "FORBIDDEN"), (3, "INVALID_REQUEST")])
-async def test_each_role_has_methods_of_its_own(device, sockets, tokens, node, protocol, code):
+async def test_each_role_is_limited_to_its_methods(device, sockets, tokens, node, protocol, code):
     await node()
     one = await node(protocol=protocol)
     operator = await sockets.connect(tokens["olga"], protocol=protocol)
@@ -126,7 +126,7 @@ async def test_each_role_has_methods_of_its_own(device, sockets, tokens, node, p
             assert (error["code"], error["message"]) == (code, f"unauthorized role: {role}"), method
 
 
-async def test_its_owner_sees_it_and_others_do_not(device, sockets, tokens, ada, olga, node, eventually):
+async def test_node_is_visible_only_to_its_owner(device, sockets, tokens, ada, olga, node, eventually):
     socket = await node()
     (listed,) = (await ada.call("node.list"))["nodes"]
     assert (listed["nodeId"], listed["connected"], listed["displayName"]) == (device.id, True, "Kitchen")
@@ -151,7 +151,7 @@ async def test_its_owner_sees_it_and_others_do_not(device, sockets, tokens, ada,
     await eventually(gone)
 
 
-async def test_a_node_is_asked_and_its_answer_comes_back(device, ada, node):
+async def test_node_invocation_returns_its_result(device, ada, node):
     socket = await node()
     wish = {**asked(device, params={"room": "kitchen"}), "idempotencyKey": "k1"}
     asking = asyncio.create_task(ada.call("node.invoke", {**wish, "timeoutMs": 20_000}))
@@ -180,7 +180,7 @@ async def test_a_node_is_asked_and_its_answer_comes_back(device, ada, node):
     assert "kitchen" not in str(rows), "what was asked is in its row, not in the log"
 
 
-async def test_a_failure_of_the_node_is_told_with_its_code(device, ada, node):
+async def test_node_failure_is_returned_with_its_code(device, ada, node):
     socket = await node()
     asking = asyncio.create_task(fault(ada, "node.invoke", asked(device)))
     await answer_next(socket, device, ok=False, error={"code": "NO_BULB", "message": "there is no bulb"})
@@ -189,7 +189,7 @@ async def test_a_failure_of_the_node_is_told_with_its_code(device, ada, node):
     assert error["details"]["nodeError"] == {"code": "NO_BULB", "message": "there is no bulb"}
 
 
-async def test_a_result_fits_into_one_answer_or_is_refused_with_words(device, ada, node):
+async def test_oversized_node_result_is_rejected_with_an_error(device, ada, node):
     """With quotes, each of which is two characters in a text within a text."""
     socket = await node()
     results = {"small": ['"'] * 50_000, "large": ['"'] * 150_000, "too large": ['"'] * 250_000}
@@ -213,7 +213,7 @@ async def test_a_result_fits_into_one_answer_or_is_refused_with_words(device, ad
     assert "ran the command" in error["message"]
 
 
-async def test_who_is_not_there_is_not_asked_and_nothing_is_kept(device, ada, node):
+async def test_disconnected_node_is_not_invoked_and_nothing_is_stored(device, ada, node):
     socket = await node()
     await socket.close()
     error = await _until_not_connected(ada, device)
@@ -230,7 +230,7 @@ async def _until_not_connected(ada, device):
                 return await fault(ada, "node.invoke", asked(device))
 
 
-async def test_a_silent_node_costs_its_time_and_is_never_asked_again(device, ada, node):
+async def test_unresponsive_node_times_out_and_is_not_invoked_again(device, ada, node):
     socket = await node()
     error = await fault(ada, "node.invoke", asked(device, timeoutMs=100))
     assert error["details"]["nodeError"]["code"] == "TIMEOUT"
@@ -242,7 +242,7 @@ async def test_a_silent_node_costs_its_time_and_is_never_asked_again(device, ada
     assert await socket.call("node.invoke.result", late) == {"ok": True, "ignored": True}
 
 
-async def test_what_a_silent_node_was_sent_is_not_kept_beyond_its_time(device, ada, node, eventually):
+async def test_request_to_unresponsive_node_is_dropped_after_timeout(device, ada, node, eventually):
     socket = await node()
     desk = (await runtime.get_runtime()).nodes
     error = await fault(ada, "node.invoke", asked(device, timeoutMs=1_000))
@@ -252,7 +252,7 @@ async def test_what_a_silent_node_was_sent_is_not_kept_beyond_its_time(device, a
     assert not socket._reader.done(), "it is still connected"
 
 
-async def test_a_node_that_leaves_before_it_answers_is_not_asked_again(device, ada, node):
+async def test_node_that_disconnects_before_replying_is_not_invoked_again(device, ada, node):
     socket = await node()
     asking = asyncio.create_task(fault(ada, "node.invoke", asked(device, timeoutMs=20_000)))
     await socket.event("node.invoke.request")
@@ -265,7 +265,7 @@ async def test_a_node_that_leaves_before_it_answers_is_not_asked_again(device, a
     assert again.events("node.invoke.request") == []
 
 
-async def test_an_invocation_that_the_bus_has_lost_is_found_by_the_poll(device, ada, node, monkeypatch):
+async def test_invocation_lost_by_the_bus_is_found_by_polling(device, ada, node, monkeypatch):
     from clawsite.gateway.nodes.connected import ConnectedNodes
 
     monkeypatch.setattr(ConnectedNodes, "handle_message", lambda desk, message: None)
@@ -275,7 +275,7 @@ async def test_an_invocation_that_the_bus_has_lost_is_found_by_the_poll(device, 
     assert (await asking)["payload"] == 1
 
 
-async def test_only_what_is_declared_and_allowed_can_be_asked(device, ada, olga, node):
+async def test_only_declared_and_allowed_commands_can_be_invoked(device, ada, olga, node):
     socket = await node()
     assert "not declared" in (await fault(ada, "node.invoke", asked(device, "doors.open")))["message"]
     assert "not allowed" in (await fault(ada, "node.invoke", asked(device, "system.run")))["message"]
@@ -291,7 +291,7 @@ async def test_only_what_is_declared_and_allowed_can_be_asked(device, ada, olga,
     assert "not allowed" in (await fault(ada, "node.invoke", asked(device, "lights.dim", key="k2")))["message"]
 
 
-async def test_the_approver_chooses_what_a_node_may_be_asked(device, sockets, olga):
+async def test_approver_chooses_the_allowed_node_commands(device, sockets, olga):
     error = await device.connect_error(sockets, role="node", **DECLARED)
     request = {"requestId": error["details"]["requestId"]}
     assert (await fault(olga, "device.pair.approve", {**request, "commands": ["doors.open"]}))["code"] == "INVALID_REQUEST"
@@ -300,7 +300,7 @@ async def test_the_approver_chooses_what_a_node_may_be_asked(device, sockets, ol
     assert await device.connect(sockets, role="node", **DECLARED), "its signature fetches the token that waits for it"
 
 
-async def test_bad_parameters_are_named(device, ada, node):
+async def test_invalid_parameters_are_named(device, ada, node):
     await node()
     for wrong in ({"timeoutMs": -1}, {"timeoutMs": "soon"}, {"idempotencyKey": ""}, {"unknown": 1}):
         assert (await fault(ada, "node.invoke", {**asked(device), **wrong}))["code"] == "INVALID_REQUEST"
@@ -308,14 +308,14 @@ async def test_bad_parameters_are_named(device, ada, node):
     assert "idempotencyKey" in reader["message"]
 
 
-async def test_a_reader_cannot_ask_a_node(device, sockets, people, make_token, node):
+async def test_read_only_client_cannot_invoke_a_node(device, sockets, people, make_token, node):
     await node()
     reader = await sockets.connect(make_token(people["ada"], "operator.read"))
     assert (await reader.call("node.list"))["nodes"]
     assert (await fault(reader, "node.invoke", asked(device)))["details"]["missingScope"] == "operator.write"
 
 
-async def test_a_node_answers_for_itself_only(device, sockets, tokens, ada, olga, node):
+async def test_node_can_only_return_its_own_results(device, sockets, tokens, ada, olga, node):
     socket = await node()
     asking = asyncio.create_task(ada.call("node.invoke", asked(device, timeoutMs=20_000)))
     request = await socket.event("node.invoke.request")
@@ -331,7 +331,7 @@ async def test_a_node_answers_for_itself_only(device, sockets, tokens, ada, olga
     assert (await asking)["payload"] == "true"
 
 
-async def test_without_the_look_at_the_owner_somebody_else_could_ask_it(device, sockets, tokens, node, monkeypatch):
+async def test_missing_owner_check_on_invoke_is_detected(device, sockets, tokens, node, monkeypatch):
     """Deliberate fault: the nodes that somebody manages are taken for those that they may ask."""
     socket = await node()
     monkeypatch.setattr(invoke, "find_own_node", shapes.find_managed_node)
@@ -341,7 +341,7 @@ async def test_without_the_look_at_the_owner_somebody_else_could_ask_it(device, 
     assert (await asking)["payload"] == 1
 
 
-async def test_nobody_takes_the_place_of_a_node_in_the_list_of_who_is_there(device, sockets, tokens, ada, node):
+async def test_client_cannot_impersonate_a_node_in_presence(device, sockets, tokens, ada, node):
     await node()
     (row,) = await db.read(lambda: list(Device.objects.filter(is_node=True).values_list("pk", flat=True)))
     client = {"id": "test", "version": "1", "platform": "linux", "mode": "ui", "displayName": "Fake"}
@@ -355,7 +355,7 @@ async def test_nobody_takes_the_place_of_a_node_in_the_list_of_who_is_there(devi
     assert twins == {("Fake", "eve"), ("True", "ada")}
 
 
-async def test_what_a_node_reports_reaches_its_owner_and_nobody_else(device, sockets, tokens, ada, olga, node):
+async def test_node_events_reach_only_its_owner(device, sockets, tokens, ada, olga, node):
     socket = await node()
     eve = await sockets.connect(tokens["eve"])
     told = await socket.call("node.event", {"event": "door.opened", "payloadJSON": '{"door": 1}'})
@@ -367,7 +367,7 @@ async def test_what_a_node_reports_reaches_its_owner_and_nobody_else(device, soc
     assert (await fault(socket, "node.event", {"event": "big", "payload": "x" * 70_000}))["code"] == "INVALID_REQUEST"
 
 
-async def test_what_is_told_to_all_nodes_reaches_ones_own_and_nobody_elses(device, sockets, tokens, ada, olga, node):
+async def test_broadcast_reaches_only_own_nodes(device, sockets, tokens, ada, olga, node):
     socket = await node()
     foreign = FakeDevice()
     error = await foreign.connect_error(sockets, role="node", auth={"token": tokens["eve"]}, **DECLARED)
@@ -393,7 +393,7 @@ async def test_what_is_told_to_all_nodes_reaches_ones_own_and_nobody_elses(devic
     assert await db.read(lambda: list(rows.order_by("pk").values_list("actor_name", flat=True))) == ["ada"] * 3
 
 
-async def test_without_the_look_at_the_owner_somebody_else_could_tell_it_something(device, olga, node, monkeypatch):
+async def test_missing_owner_check_on_broadcast_is_detected(device, olga, node, monkeypatch):
     """Deliberate fault: the nodes that somebody manages are taken for those that they may tell."""
     socket = await node()
     monkeypatch.setattr(broadcast, "find_own_node", shapes.find_managed_node)
@@ -401,13 +401,13 @@ async def test_without_the_look_at_the_owner_somebody_else_could_tell_it_somethi
     assert await socket.event("node.broadcast", event="night")
 
 
-async def test_a_reader_cannot_tell_a_node_anything(device, sockets, people, make_token, node):
+async def test_read_only_client_cannot_send_to_a_node(device, sockets, people, make_token, node):
     await node()
     reader = await sockets.connect(make_token(people["ada"], "operator.read"))
     assert (await fault(reader, "node.broadcast", {"event": "night"}))["details"]["missingScope"] == "operator.write"
 
 
-async def test_a_node_hears_nothing_of_the_chats_of_its_owner(device, ada, node, worker):
+async def test_node_gets_no_chat_events_of_its_owner(device, ada, node, worker):
     socket = await node()
     await ada.call("chat.send", {"sessionKey": "main", "message": "secret", "idempotencyKey": "run"})
     await worker.complete("run", "also secret")
@@ -418,7 +418,7 @@ async def test_a_node_hears_nothing_of_the_chats_of_its_owner(device, ada, node,
     assert {frame.get("event") for frame in socket.seen if "event" in frame} <= {"connect.challenge", "node.invoke.request", "tick"}
 
 
-async def test_a_name_that_was_given_stays(device, ada, olga, node):
+async def test_assigned_node_name_is_kept(device, ada, olga, node):
     await node()
     assert await olga.call("node.rename", {"nodeId": device.id, "displayName": "Cellar"}) == {
         "nodeId": device.id,
@@ -430,7 +430,7 @@ async def test_a_name_that_was_given_stays(device, ada, olga, node):
     assert (await fault(olga, "node.rename", {"nodeId": device.id, "displayName": ""}))["code"] == "INVALID_REQUEST"
 
 
-async def test_a_revoked_node_is_closed(device, olga, node):
+async def test_revoked_node_is_disconnected(device, olga, node):
     socket = await node()
     await olga.call("device.pair.remove", {"deviceId": device.id})
     assert await socket.closed() == (4001, "auth changed")

@@ -25,7 +25,7 @@ METHODS = {name: list(method["params"].get("properties", ())) for name, method i
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"connect"}))
-async def test_nonsense_is_answered_and_never_our_fault(method, sockets):
+async def test_malformed_input_never_causes_an_internal_error(method, sockets):
     socket = await sockets.connect(caps=["session-scoped-events"])
     await socket.call("sessions.create", {"key": "agent:main:main"})
     await talk_nonsense(socket, method)
@@ -37,7 +37,7 @@ ROLES = {name: method["role"] for name, method in protocol_schema()["methods"].i
 
 
 @pytest.mark.parametrize("method", OF_DEVICES)
-async def test_nonsense_from_those_who_may_is_answered_too(method, sockets, make_user, make_token):
+async def test_malformed_input_from_authorized_clients_gets_a_response(method, sockets, make_user, make_token):
     """The gateway token may not pair devices, so here it is an operator, and a node for what nodes call."""
     device, token = FakeDevice(), make_token(make_user("Operator", "User"))
     operator = await sockets.connect(token)

@@ -17,14 +17,14 @@ def send_params(run_id, message="hi", key=KEY):
     return {"sessionKey": key, "message": message, "idempotencyKey": run_id}
 
 
-async def test_a_hundred_identical_requests_start_one_run_and_get_one_answer(sockets):
+async def test_hundred_identical_requests_start_one_run_with_one_response(sockets):
     clients = [await sockets.connect() for _ in range(5)]
     answers = await asyncio.gather(*(client.call("agent", send_params("same")) for client in clients for _ in range(20)))
     assert {json.dumps(answer) for answer in answers} == {json.dumps(answers[0])}
     assert Run.objects.count() == 1
 
 
-async def test_ten_identical_requests_make_one_session_with_one_run(sockets):
+async def test_ten_identical_requests_create_one_session_and_run(sockets):
     clients = [await sockets.connect() for _ in range(2)]
     asked = {"idempotencyKey": "same", "message": "hi"}
     answers = await asyncio.gather(*(client.call("sessions.create", asked) for client in clients for _ in range(5)))
@@ -32,7 +32,7 @@ async def test_ten_identical_requests_make_one_session_with_one_run(sockets):
     assert (Session.objects.count(), Run.objects.count()) == (1, 1)
 
 
-async def test_messages_to_one_session_are_queued_in_the_order_they_were_sent(sockets):
+async def test_session_messages_are_queued_in_send_order(sockets):
     socket = await sockets.connect()
     for n in range(40):
         await socket.send(
@@ -44,7 +44,7 @@ async def test_messages_to_one_session_are_queued_in_the_order_they_were_sent(so
     assert Session.objects.count() == 1
 
 
-async def test_a_call_that_waits_does_not_hold_up_the_one_that_ends_it(sockets):
+async def test_waiting_call_does_not_block_the_abort(sockets):
     socket = await sockets.connect()
     await socket.call("chat.send", send_params("k1"))
     waiting = asyncio.create_task(socket.call("agent.wait", {"runId": "k1"}))
@@ -53,14 +53,14 @@ async def test_a_call_that_waits_does_not_hold_up_the_one_that_ends_it(sockets):
     assert await waiting == {**await waiting, "status": "ok", "aborted": True}
 
 
-async def test_a_burst_of_quick_requests_is_all_answered(sockets, monkeypatch):
+async def test_burst_of_requests_succeeds(sockets, monkeypatch):
     monkeypatch.setattr("clawsite.gateway.protocol.limits.SLOT_SECONDS", 30.0)  # a busy machine needs longer than the usual two
     socket = await sockets.connect()
     answers = await asyncio.gather(*(socket.request("chat.send", send_params(f"k{n}", key=f"agent:main:s{n}")) for n in range(90)))
     assert all(answer["ok"] for answer in answers)
 
 
-async def test_the_65th_request_that_waits_is_refused_for_now(sockets, monkeypatch):
+async def test_request_over_concurrency_limit_is_rejected_as_retryable(sockets, monkeypatch):
     monkeypatch.setattr("clawsite.gateway.protocol.limits.SLOT_SECONDS", 0.05)
     socket = await sockets.connect()
     await socket.call("chat.send", send_params("k1"))
@@ -70,7 +70,7 @@ async def test_the_65th_request_that_waits_is_refused_for_now(sockets, monkeypat
     assert (refused["error"]["code"], refused["error"]["retryable"]) == ("UNAVAILABLE", True)
 
 
-async def test_many_sockets_are_no_way_around_the_rate_of_an_account(sockets, settings, user, make_token):
+async def test_account_rate_limit_applies_across_sockets(sockets, settings, user, make_token):
     settings.GATEWAY_ACCOUNT_REQUESTS_PER_SECOND, settings.GATEWAY_ACCOUNT_REQUESTS_BURST = 0.001, 3
     token = make_token(user)
     one, two, other = await sockets.connect(token), await sockets.connect(token), await sockets.connect()
@@ -83,7 +83,7 @@ async def test_many_sockets_are_no_way_around_the_rate_of_an_account(sockets, se
     assert await other.call("health"), "another account has its own"
 
 
-async def test_who_stands_at_the_door_without_a_word_keeps_only_its_own_address_waiting(sockets, settings):
+async def test_pending_handshakes_are_limited_per_address(sockets, settings):
     settings.GATEWAY_KNOCKS_PER_ADDRESS = 2
     settings.TRUSTED_PROXIES = 1
     silent = [await sockets.open(headers={"X-Forwarded-For": "203.0.113.9"}) for _ in range(2)]
@@ -98,7 +98,7 @@ async def test_who_stands_at_the_door_without_a_word_keeps_only_its_own_address_
     assert await again.call("health")
 
 
-async def test_a_bug_is_told_by_a_reference_and_costs_only_that_request(sockets, monkeypatch, caplog):
+async def test_internal_error_returns_reference_and_fails_only_its_request(sockets, monkeypatch, caplog):
     async def broken(call, params):
         raise ZeroDivisionError("secret detail")
 
@@ -115,7 +115,7 @@ async def test_a_bug_is_told_by_a_reference_and_costs_only_that_request(sockets,
     assert await socket.call("agents.list")
 
 
-async def test_a_database_that_cannot_be_written_is_explained(sockets, monkeypatch):
+async def test_unwritable_database_returns_a_clear_error(sockets, monkeypatch):
     socket = await sockets.connect()
 
     def read_only(**_):
@@ -128,14 +128,14 @@ async def test_a_database_that_cannot_be_written_is_explained(sockets, monkeypat
     assert Run.objects.count() == 0
 
 
-async def test_a_key_at_the_frame_counts_like_one_in_the_parameters(sockets):
+async def test_frame_idempotency_key_equals_one_in_parameters(sockets):
     socket = await sockets.connect(protocol=1)
     answer = await socket.request("chat.send", {"sessionKey": KEY, "message": "hi"}, idempotencyKey="outside")
     assert answer["payload"]["runId"] == "outside"
     assert (await socket.request("health", {}, idempotencyKey="unused"))["ok"]
 
 
-async def test_stopping_the_process_tells_every_socket_and_closes_with_1012(sockets):
+async def test_shutdown_notifies_every_socket_and_closes_with_1012(sockets):
     socket, other = await sockets.connect(), await sockets.connect(protocol=1)
     await runtime.stop("restart for an upgrade", 2000)
     for one in (socket, other):
@@ -143,7 +143,7 @@ async def test_stopping_the_process_tells_every_socket_and_closes_with_1012(sock
         assert await one.closed() == (1012, "service restart")
 
 
-async def test_a_client_that_does_not_read_is_closed_and_nobody_else_notices(sockets):
+async def test_client_that_does_not_read_is_disconnected_alone(sockets):
     slow = await sockets.open(max_queue=1)
     slow._reader.cancel()  # from here on it does not read
     first = {"minProtocol": 4, "maxProtocol": 4, "client": {"id": "slow"}, "auth": {"token": "test-gateway-token"}}
@@ -167,7 +167,7 @@ async def test_a_client_that_does_not_read_is_closed_and_nobody_else_notices(soc
     assert slow.ws.close_reason.startswith("slow consumer, last seq ")
 
 
-async def test_who_is_online_is_told_when_somebody_comes_and_goes(sockets):
+async def test_presence_is_sent_on_connect_and_disconnect(sockets):
     watcher = await sockets.connect(protocol=4)
     classic = await sockets.connect(protocol=1)
     page = await sockets.connect(client={"id": "page", "version": "1", "platform": "web", "mode": "webchat", "instanceId": "i1"})

@@ -11,7 +11,7 @@ from clawsite.gateway.server import registry
 from clawsite.gateway.server.docs_intro import INTRODUCTION
 
 
-def test_the_schema_is_published_without_signing_in(database):
+def test_schema_is_public(database):
     answer = Client().get("/api/protocol.json")
     assert answer.status_code == 200
     methods = answer.json()["methods"]
@@ -19,12 +19,12 @@ def test_the_schema_is_published_without_signing_in(database):
     assert methods["exec.approval.list"]["scopes"] == ["operator.read", "operator.approvals"]
 
 
-def test_every_stream_of_a_run_is_explained():
+def test_every_run_stream_is_documented():
     _, _, table = INTRODUCTION.partition("| stream | `data` |")
     assert [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")] == list(get_args(StreamName))
 
 
-async def test_answers_and_events_are_as_published(sockets, worker):
+async def test_responses_and_events_match_the_schema(sockets, worker):
     for protocol in (1, 4):
         socket = await sockets.connect(protocol=protocol, caps=["tool-events"], client={"id": "page", "mode": "webchat"})
         key = f"agent:main:p{protocol}"
@@ -77,7 +77,7 @@ async def test_answers_and_events_are_as_published(sockets, worker):
 
 
 @pytest.mark.parametrize("answer", [{"models": "none"}, {}, {"models": [], "more": 1}])
-async def test_an_answer_that_is_not_as_published_is_found(answer, sockets, monkeypatch):
+async def test_schema_mismatch_is_detected(answer, sockets, monkeypatch):
     """The deliberate fault: a wrong type, a name that is missing, and one that nobody has published."""
 
     async def wrong(call, params):

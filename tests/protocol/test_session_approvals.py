@@ -48,7 +48,7 @@ async def heard(socket: Any, phase: str) -> dict[str, Any]:
     return await socket.event("session.approval", phase=phase)
 
 
-async def test_a_question_is_told_when_it_is_asked_and_when_it_is_answered(ask, people, make_session, socket_of):
+async def test_approval_events_are_sent_on_request_and_decision(ask, people, make_session, socket_of):
     ada, ben = await socket_of("ada"), await socket_of("ben")
     await db.write(make_session, people["ada"], KEY)
     assert (await ada.call("sessions.messages.subscribe", ASKED))["approvalReplay"]["approvals"] == []
@@ -63,14 +63,14 @@ async def test_a_question_is_told_when_it_is_asked_and_when_it_is_answered(ask, 
     assert ben.events("session.approval") == [], "an approver who does not follow it"
 
 
-async def test_a_session_that_is_not_there_yet_can_be_followed_too(ask, socket_of):
+async def test_subscription_before_session_exists_gets_approvals(ask, socket_of):
     ada = await socket_of("ada", caps=["session-scoped-events"])
     await ada.call("sessions.messages.subscribe", ASKED)
     question = await ask()
     assert (await heard(ada, "pending"))["approval"]["id"] == str(question.pk)
 
 
-async def test_members_know_the_session_by_its_shared_name_and_strangers_hear_nothing(ask, people, make_session, socket_of):
+async def test_members_see_shared_key_and_others_get_nothing(ask, people, make_session, socket_of):
     ada, ben, eve, other = [await socket_of(name) for name in ("ada", "ben", "eve", "ada")]
     session = await db.write(make_session, people["ada"], KEY)
     await db.write(members.share, people["ada"], session, "ben", "viewer", alone=True)
@@ -89,7 +89,7 @@ async def test_members_know_the_session_by_its_shared_name_and_strangers_hear_no
     assert other.events("session.approval") == [], "it did not ask for questions"
 
 
-async def test_who_takes_the_subscription_back_hears_no_more(ask, people, make_session, socket_of):
+async def test_unsubscribed_client_gets_no_approval_events(ask, people, make_session, socket_of):
     await db.write(make_session, people["ada"], KEY)
     ada, other = await socket_of("ada"), await socket_of("ada")
     for socket in (ada, other):
@@ -105,7 +105,9 @@ async def test_who_takes_the_subscription_back_hears_no_more(ask, people, make_s
     ("ends", "status", "reason"),
     [("nobody answers", "expired", "timeout"), ("the run is stopped", "cancelled", "run-aborted")],
 )
-async def test_a_question_that_nobody_answered_is_closed_too(ask, people, make_session, socket_of, ends, status, reason):
+async def test_expired_or_cancelled_approval_request_is_reported_as_closed(
+    ask, people, make_session, socket_of, ends, status, reason
+):
     await db.write(make_session, people["ada"], KEY)
     ada = await socket_of("ada")
     await ada.call("sessions.messages.subscribe", ASKED)
@@ -124,7 +126,7 @@ def _is_late(question: Approval) -> None:
     expiry.expire_and_warn()
 
 
-async def test_more_time_is_told(ask, people, make_session, socket_of):
+async def test_extended_approval_request_is_reported(ask, people, make_session, socket_of):
     await db.write(make_session, people["ada"], KEY)
     ada, ben = await socket_of("ada"), await socket_of("ben")
     await ada.call("sessions.messages.subscribe", ASKED)

@@ -12,7 +12,7 @@ UPGRADE = (
 TEXT, FINAL, MASKED, LONG, CLOSE = 0x1, 0x80, 0x80, 127, 0x8
 
 
-async def test_a_large_frame_is_refused_when_it_is_announced(address):
+async def test_oversized_frame_is_rejected_at_its_header(address):
     """Not when it has come: a thousand of them that never end would fill the memory."""
     host, _, port = address.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -35,14 +35,14 @@ async def frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return first & 0x0F, await reader.readexactly(size)
 
 
-async def test_once_let_in_large_frames_are_taken(sockets, user, make_token):
+async def test_large_frames_are_accepted_after_connect(sockets, user, make_token):
     socket = await sockets.connect(make_token(user))
     answer = await socket.request("health", {"unknown": "x" * (MAX_FIRST_FRAME_BYTES * 3)})
     assert answer["error"]["code"] == "INVALID_REQUEST"
     assert (await socket.request("health"))["ok"]
 
 
-async def test_a_frame_of_very_many_values_is_refused_before_it_is_read(sockets, user, make_token):
+async def test_frame_with_too_many_values_is_rejected_before_parsing(sockets, user, make_token):
     socket = await sockets.connect(make_token(user))
     await socket.send('{"type":"req","id":"1","method":"health","traceparent":[' + "[]," * 310_000 + "[]]}")
     refusal = await socket.find(lambda each: each.get("id") == "invalid")
@@ -50,13 +50,13 @@ async def test_a_frame_of_very_many_values_is_refused_before_it_is_read(sockets,
     assert (await socket.request("health"))["ok"]
 
 
-async def test_a_trace_that_is_none_is_passed_over(sockets, user, make_token):
+async def test_invalid_traceparent_is_ignored(sockets, user, make_token):
     socket = await sockets.connect(make_token(user))
     for odd in (["x"], "x" * 1000, {"a": 1}):
         assert (await socket.request("health", traceparent=odd))["ok"]
 
 
-async def test_a_connection_follows_a_bounded_number_of_sessions(sockets, user, make_token, monkeypatch):
+async def test_subscriptions_per_connection_are_limited(sockets, user, make_token, monkeypatch):
     monkeypatch.setattr("clawsite.gateway.protocol.limits.MAX_FOLLOWED", 2)
     socket = await sockets.connect(make_token(user))
     for name in ("a", "b", "a"):  # one that is followed already is no further one

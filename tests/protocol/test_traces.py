@@ -10,13 +10,13 @@ def message(run_id):
     return {"sessionKey": "main", "message": "hi", "idempotencyKey": run_id}
 
 
-async def test_a_run_keeps_the_trace_of_the_request_that_started_it(sockets):
+async def test_run_keeps_the_trace_of_its_request(sockets):
     socket = await sockets.connect()
     assert (await socket.request("chat.send", message("k1"), traceparent=TRACE))["ok"]
     assert (await socket.call("runs.get", {"runId": "k1"}))["run"]["traceparent"] == TRACE
 
 
-async def test_the_same_request_in_another_trace_is_the_same_request(sockets):
+async def test_same_request_in_another_trace_is_deduplicated(sockets):
     socket = await sockets.connect()
     await socket.request("chat.send", message("k1"), traceparent=TRACE)
     again = await socket.request("chat.send", message("k1"), traceparent=OTHER)
@@ -24,14 +24,14 @@ async def test_the_same_request_in_another_trace_is_the_same_request(sockets):
     assert Run.objects.get().options["traceparent"] == TRACE
 
 
-async def test_what_is_no_trace_is_passed_over(sockets):
+async def test_invalid_traceparent_is_ignored(sockets):
     socket = await sockets.connect()
     for number, sent in enumerate((None, 17, "nonsense", {"a": [1]}, TRACE + "x", "")):
         assert (await socket.request("chat.send", message(f"k{number}"), traceparent=sent))["ok"]
     assert [run.options for run in Run.objects.all()] == [{}] * 6
 
 
-async def test_one_request_leaves_no_trace_in_the_next(sockets):
+async def test_trace_does_not_leak_into_the_next_request(sockets):
     socket = await sockets.connect()
     await socket.request("chat.send", message("k1"), traceparent=TRACE)
     await socket.request("chat.send", message("k2"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from tools_app.exec.gate import examine
 from tools_app.exec.gate import verdict as gate
 from tools_app.exec.gate.executables import find_executable
-from tools_app.exec.gate.shell import parser
+from tools_app.exec.gate.shell import shfmt
 from tools_app.exec.gate.types import AllowEntry, ExecContext, Executable, GateRules, split_names
 
 SEARCH = tuple(Path(each) for each in ("/usr/local/bin", "/usr/bin", "/bin"))
@@ -35,7 +35,7 @@ def make_place(tmp_path, monkeypatch):
         return Executable(name, f"/programs/{name}", f"/programs/{name}", "1:2:3:4", bare=name) if name in ALLOWED else None
 
     monkeypatch.setattr(examine, "find_executable", find)
-    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
     return ExecContext(Path(os.path.realpath(workspace)), (Path(os.path.realpath(workspace)),), SEARCH)
 
 

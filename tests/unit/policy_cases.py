@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from tools_app.policy.catalog import NATIVE_NAMES
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store.checks import validate_row

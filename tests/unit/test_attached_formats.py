@@ -18,14 +18,14 @@ def request(*messages: Message) -> ModelRequest:
     return ModelRequest(model="m", messages=messages)
 
 
-def test_an_image_goes_out_as_a_data_address() -> None:
+def test_image_is_sent_as_data_url() -> None:
     (message,) = to_wire_messages(request(UserMessage("what is this?", (IMAGE,))), EndpointDialect())
     assert message["content"] == [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": URL}}]
     (alone,) = to_wire_messages(request(UserMessage("", (IMAGE,))), EndpointDialect())
     assert [part["type"] for part in alone["content"]] == ["image_url"]
 
 
-def test_the_responses_format_has_names_of_its_own() -> None:
+def test_responses_format_uses_its_own_part_types() -> None:
     body = build_responses_body(request(UserMessage("look", (IMAGE,), (FILE,))), EndpointDialect())
     words = f"look\n\n{FILE.description}"
     assert body["input"] == [
@@ -33,13 +33,13 @@ def test_the_responses_format_has_names_of_its_own() -> None:
     ]
 
 
-def test_a_file_is_told_behind_the_persons_own_words() -> None:
+def test_file_description_follows_the_user_text() -> None:
     (message,) = to_wire_messages(request(UserMessage("read it", files=(FILE,))), EndpointDialect())
     assert message["content"] == f"read it\n\n{FILE.description}"
     assert to_wire_messages(request(UserMessage("plain")), EndpointDialect())[0]["content"] == "plain"
 
 
-def test_a_model_that_refuses_images_is_told_about_them_instead() -> None:
+def test_text_only_model_gets_image_description() -> None:
     learned = learn_from_error(
         EndpointDialect(), '{"error": {"message": "Invalid content type. image_url is only supported by certain models."}}'
     )
@@ -52,14 +52,14 @@ def test_a_model_that_refuses_images_is_told_about_them_instead() -> None:
     assert learn_from_error(EndpointDialect(), "You uploaded an unsupported image. Please make sure your image is valid.") is None
 
 
-def test_which_models_look_at_images_is_known_or_tried() -> None:
+def test_unknown_models_are_assumed_to_accept_images() -> None:
     assert takes_images("openai/gpt-4o")
     assert not takes_images("openai/gpt-3.5-turbo")
     assert takes_images("ollama/nobody-knows-this")
     assert takes_images("demo/clawsite")
 
 
-def test_the_demo_says_what_it_got() -> None:
+def test_demo_reply_lists_its_attachments() -> None:
     turn = next_reply([UserMessage("", (IMAGE,), (FILE,))], ["read"])
     assert "`cat.png`, `a.txt`" in turn.text
     assert "`cat.png`" in next_reply([UserMessage("这是什么？", (IMAGE,))], []).text
@@ -77,7 +77,7 @@ TURN = (
 NAMED = '[Not written by the user: images that tools returned, in this order: "cat.png" of image]'
 
 
-def test_images_of_tools_follow_all_results_of_their_turn() -> None:
+def test_tool_images_follow_all_results_of_their_turn() -> None:
     wire = to_wire_messages(request(*TURN, AssistantMessage("a cat")), EndpointDialect())
     assert [message["role"] for message in wire] == ["user", "assistant", "tool", "tool", "user", "assistant"]
     assert wire[2]["content"] == "cat.png: 1 x 1"
@@ -87,12 +87,12 @@ def test_images_of_tools_follow_all_results_of_their_turn() -> None:
     assert items[-1]["content"] == [{"type": "input_text", "text": NAMED}, {"type": "input_image", "image_url": URL}]
 
 
-def test_a_model_that_refuses_images_is_told_about_those_of_tools() -> None:
+def test_text_only_model_gets_tool_image_description() -> None:
     last = to_wire_messages(request(*TURN), EndpointDialect(images=False))[-1]
     assert last["content"] == f'{NAMED}\n\n[Attached image "cat.png" (image/png); not shown: this model takes no images]'
 
 
-def test_a_model_without_eyes_gets_a_note_in_the_result() -> None:
+def test_text_only_model_gets_note_in_tool_result() -> None:
     blind = limit_images(TURN, takes_images=False)
     assert blind[2] == ToolResultMessage(
         "c1", "image", 'cat.png: 1 x 1\n\n[Image "cat.png" (image/png); not shown: this model takes no images]'
@@ -100,7 +100,7 @@ def test_a_model_without_eyes_gets_a_note_in_the_result() -> None:
     assert (blind[0], blind[1], blind[3]) == (TURN[0], TURN[1], TURN[3])
 
 
-def test_of_many_images_the_newest_are_shown() -> None:
+def test_only_newest_images_are_kept() -> None:
     messages = [UserMessage("first", (IMAGE,)), *[SHOWN] * MAX_IMAGES]
     kept = limit_images(messages, takes_images=True)
     assert kept[1:] == messages[1:]

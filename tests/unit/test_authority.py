@@ -47,7 +47,7 @@ def make(desk: Desk, clock: Clock, wanted: frozenset[str] | None = None) -> Auth
     return Authority(Credential("gateway-token"), standing(*CHAT), wanted, look=desk.look, now=clock)
 
 
-async def test_it_is_believed_for_a_minute_and_then_looked_at_again(desk):
+async def test_cached_authority_is_rechecked_after_its_interval(desk):
     clock = Clock()
     authority = make(desk, clock)
     await authority.ensure_current()
@@ -58,7 +58,7 @@ async def test_it_is_believed_for_a_minute_and_then_looked_at_again(desk):
     assert (desk.looks, authority.scopes) == (1, frozenset({"operator.read"}))
 
 
-async def test_who_comes_while_it_is_looked_at_waits_for_the_same_answer(desk):
+async def test_concurrent_callers_share_one_recheck(desk):
     authority = make(desk, Clock())
     authority.doubt()
     desk.open.clear()
@@ -70,7 +70,7 @@ async def test_who_comes_while_it_is_looked_at_waits_for_the_same_answer(desk):
     assert desk.looks == 1
 
 
-async def test_an_answer_older_than_the_last_change_does_not_count(desk):
+async def test_recheck_older_than_last_change_is_ignored(desk):
     authority = make(desk, Clock())
     authority.doubt()
     desk.open.clear()
@@ -83,7 +83,7 @@ async def test_an_answer_older_than_the_last_change_does_not_count(desk):
     assert authority.scopes == frozenset()
 
 
-async def test_a_credential_that_is_gone_stays_gone(desk):
+async def test_revoked_credential_stays_revoked(desk):
     authority = make(desk, Clock())
     authority.doubt()
     desk.says = None
@@ -95,7 +95,7 @@ async def test_a_credential_that_is_gone_stays_gone(desk):
     assert not authority.may_read
 
 
-async def test_a_database_that_is_away_refuses_instead_of_believing(desk):
+async def test_unreachable_database_denies_access(desk):
     authority = make(desk, Clock())
     authority.doubt()
     desk.says = Unavailable("The database can’t be reached.")
@@ -105,7 +105,7 @@ async def test_a_database_that_is_away_refuses_instead_of_believing(desk):
     assert (await authority.ensure_current()).scopes == CHAT
 
 
-async def test_new_rights_of_the_account_do_not_widen_what_the_client_asked_for(desk):
+async def test_new_account_scopes_do_not_widen_requested_scopes(desk):
     authority = make(desk, Clock(), wanted=frozenset({"operator.read"}))
     authority.doubt()
     desk.says = standing("operator.read", "operator.write", "operator.admin")

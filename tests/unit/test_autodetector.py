@@ -26,6 +26,6 @@ def test_changed_texts_need_no_migration() -> None:
     assert operations(state("old", permissions=(("sell", "Sell"),)), state("new", permissions=(("sell", "Sell it"),))) == []
 
 
-def test_a_changed_schema_needs_one() -> None:
+def test_changed_schema_needs_a_migration() -> None:
     assert operations(state("old"), state("new", length=20)) == ["AlterField"]
     assert operations(state("old"), state("new", permissions=(("sell", "Sell"),))) == ["AlterModelOptions"]

@@ -7,7 +7,7 @@ from agents.llm.providers.dialect import EndpointDialect, learn_from_error
 from agents.llm.providers.responses_format import build_responses_body
 from tools_app.authorize import authorize_tool_call
 from tools_app.core.definition import CallRef
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules
 from tools_app.toolset import Toolset
@@ -24,12 +24,12 @@ def toolset(*names):
     return Toolset({}, QUERY, evaluate(QUERY, RULES)).with_client_tools([spec(name) for name in names])
 
 
-def test_a_call_of_theirs_is_handed_over_and_nothing_can_run_it():
+def test_caller_tool_call_is_handed_over_without_permit():
     made = authorize_tool_call(CallRef("c", "weather", {}), toolset=toolset("weather"), rules=RULES)
     assert (made.effect, made.permit, made.verdict["caller"]) == ("hand_over", None, "weather")
 
 
-def test_under_a_name_of_ours_it_is_ours_that_is_judged():
+def test_builtin_tool_shadows_caller_tool_of_same_name():
     tools = toolset("exec", "weather")
     assert [each["name"] for each in tools.specs()] == ["weather"]
     made = authorize_tool_call(CallRef("c", "exec", {}), toolset=tools, rules=RULES)
@@ -44,7 +44,7 @@ def request(*tools):
     return ModelRequest("m", (UserMessage("hi"),), tools=tools, parameters=WISHES)
 
 
-def test_wishes_stand_in_both_formats_as_far_as_they_exist_there():
+def test_request_options_are_mapped_to_both_formats():
     weather = ToolSpec("weather", "", {"type": "object"})
     chat = build_chat_body(request(weather), EndpointDialect())
     assert {name: chat[name] for name in WISHES} == WISHES
@@ -55,7 +55,7 @@ def test_wishes_stand_in_both_formats_as_far_as_they_exist_there():
     assert "tool_choice" not in build_chat_body(request(), EndpointDialect())
 
 
-def test_an_endpoint_teaches_the_name_of_the_limit():
+def test_token_limit_parameter_is_learned_from_error():
     refusal = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     learned = learn_from_error(EndpointDialect(), refusal)
     body = build_chat_body(request(), learned)

@@ -8,7 +8,7 @@ def text_of(payload):
     return "".join(block["text"] for block in payload["message"]["content"])
 
 
-def test_the_first_words_are_shown_at_once_and_later_ones_paced():
+def test_first_delta_is_immediate_and_later_ones_paced():
     log, view = Log(), ChatEventBuilder("run-7")
     accepted, start, one, two, three, *_ = log.run("one two three")
     assert view.feed(accepted, 0.0) == view.feed(start, 0.0) == []
@@ -22,7 +22,7 @@ def test_the_first_words_are_shown_at_once_and_later_ones_paced():
     assert view.due is None
 
 
-def test_what_waits_is_told_before_the_last_word():
+def test_pending_text_is_flushed_before_final():
     log, view = Log(), ChatEventBuilder("run-7")
     told = [payload for event in log.run("a b c d") for payload in view.feed(event, 5.0)]
     assert [payload["state"] for payload in told] == ["delta", "delta", "final"]
@@ -32,7 +32,7 @@ def test_what_waits_is_told_before_the_last_word():
     assert view.ended
 
 
-def test_another_attempt_replaces_what_was_shown():
+def test_new_attempt_replaces_shown_text():
     log, view = Log(), ChatEventBuilder("run-7")
     log.add("lifecycle", phase="accepted", prompt="hi")
     view.feed(log.add("assistant", messageId="m", attempt=1, delta="wrong", offset=0), 0.0)
@@ -43,34 +43,34 @@ def test_another_attempt_replaces_what_was_shown():
     assert text_of(again) == "right"
 
 
-def test_a_second_message_of_the_same_run_does_not_continue_the_first():
+def test_second_message_of_run_replaces_the_first():
     log, view = Log(), ChatEventBuilder("run-7")
     view.feed(log.add("assistant", messageId="m1", attempt=1, delta="let me look", offset=0), 0.0)
     [second] = view.feed(log.add("assistant", messageId="m2", attempt=1, delta="done", offset=0), 1.0)
     assert (second["replace"], text_of(second)) == (True, "done")
 
 
-def test_an_abort_keeps_the_words_that_were_said():
+def test_aborted_run_keeps_its_partial_text():
     log, view = Log(), ChatEventBuilder("run-7")
     view.feed(log.add("assistant", messageId="m", attempt=1, delta="half a", offset=0), 0.0)
     [aborted] = view.feed(log.add("lifecycle", phase="end", aborted=True, stopReason="rpc", endedAt=1), 0.5)
     assert (aborted["state"], aborted["stopReason"], text_of(aborted)) == ("aborted", "rpc", "half a")
 
 
-def test_an_error_names_its_kind():
+def test_error_event_includes_its_kind():
     log, view = Log(), ChatEventBuilder("run-7")
     [error] = view.feed(log.add("lifecycle", phase="error", error="too long", kind="context_overflow", endedAt=1), 0.0)
     assert (error["state"], error["errorMessage"], error["errorKind"]) == ("error", "too long", "context_length")
 
 
-def test_long_answers_are_repeated_less_often():
+def test_long_text_is_sent_less_often():
     log, view = Log(), ChatEventBuilder("run-7")
     view.feed(log.add("assistant", messageId="m", attempt=1, delta="x" * 1_000_000, offset=0), 0.0)
     view.feed(log.add("assistant", messageId="m", attempt=1, delta="y", offset=1_000_000), 1.0)
     assert view.due > 3.0
 
 
-def test_a_view_begun_in_mid_run_goes_on_with_the_whole_text():
+def test_view_joined_mid_run_includes_earlier_text():
     log, view = Log(), ChatEventBuilder("run-7")
     *earlier, last_delta, _final, _end = log.run("one two three")
     for event in earlier:

@@ -59,7 +59,7 @@ def test_wildcard_address_is_published_as_loopback(home: Path) -> None:
         assert address.read_address(home) == at(everywhere)
 
 
-def test_stale_address_file_is_replaced_but_give_way_keeps_a_live_one(home: Path, listener: socket.socket) -> None:
+def test_stale_address_file_is_replaced_and_live_one_kept(home: Path, listener: socket.socket) -> None:
     with socket.create_server(("127.0.0.1", 0)) as first, address.publish_address(home, first):
         with address.publish_address(home, listener, give_way=True):
             assert address.read_address(home) == at(first)
@@ -85,7 +85,7 @@ def test_address_file_of_another_process_is_not_removed(home: Path, listener: so
         ("wss://[::1]:9/ws", "wss://[::1]:9/ws"),
     ],
 )
-def test_page_addresses_become_socket_urls(given: str, url: str) -> None:
+def test_page_urls_are_converted_to_websocket_urls(given: str, url: str) -> None:
     assert endpoint.to_socket_url(given) == url
 
 

@@ -29,12 +29,12 @@ from clawsite.infra.config.environment import SettingsError
         (OSError(errno.ENOSPC, "No space left on device"), "free some space"),
     ],
 )
-def test_environment_errors_are_explained_with_a_remedy(error: Exception, message: str) -> None:
+def test_environment_errors_include_a_remedy(error: Exception, message: str) -> None:
     assert message in (errors.explain_error(error) or "")
 
 
 @pytest.mark.parametrize(
     "error", [KeyError("x"), IntegrityError("UNIQUE constraint failed"), FileNotFoundError(errno.ENOENT, "gone")]
 )
-def test_bugs_are_not_explained(error: Exception) -> None:
+def test_unexpected_exceptions_are_not_explained(error: Exception) -> None:
     assert errors.explain_error(error) is None

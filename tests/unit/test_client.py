@@ -188,7 +188,7 @@ async def test_rejected_run_raises_immediately(gateway: StubGateway) -> None:
             await anext(client.run("hi", session_key=KEY))
 
 
-async def test_reconnecting_ends_after_patience_seconds() -> None:
+async def test_reconnecting_stops_after_patience_seconds() -> None:
     async with stub_gateway() as gateway:
         client = Client(gateway.endpoint(), patience=0.05)
         await client.connection()

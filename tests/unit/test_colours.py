@@ -24,24 +24,24 @@ def contrast(one: str, other: str, night: bool) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def test_every_colour_is_said_for_day_and_night() -> None:
+def test_every_colour_has_light_and_dark_values() -> None:
     assert set(COLOURS) == {*SURFACES, *WORDS, "line", "accent-ink", "focus"}
 
 
 @by_day_and_night
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("word", WORDS)
-def test_words_can_be_read_on_every_surface(word: str, surface: str, night: bool) -> None:
+def test_text_contrast_is_sufficient_on_every_surface(word: str, surface: str, night: bool) -> None:
     assert contrast(word, surface, night) >= 4.5
 
 
 @by_day_and_night
 @pytest.mark.parametrize("filled", ["accent", "bad"])
-def test_words_on_a_filled_button_can_be_read(filled: str, night: bool) -> None:
+def test_text_contrast_is_sufficient_on_filled_buttons(filled: str, night: bool) -> None:
     assert contrast("accent-ink", filled, night) >= 4.5
 
 
 @by_day_and_night
 @pytest.mark.parametrize("surface", SURFACES)
-def test_where_the_keyboard_is_can_be_seen(surface: str, night: bool) -> None:
+def test_focus_outline_contrast_is_sufficient(surface: str, night: bool) -> None:
     assert contrast("focus", surface, night) >= 3

@@ -40,25 +40,25 @@ def fault(proof: Proof, signed: SignedFields = SIGNED, here: ConnectContext = HE
     return f"{refused.value.message} {refused.value.code}"
 
 
-def test_a_key_has_the_name_that_everybody_computes():
+def test_device_id_is_derived_from_the_public_key():
     key = Ed25519PrivateKey.from_private_bytes(RFC_PRIVATE).public_key().public_bytes_raw()
     assert key.hex() == RFC_PUBLIC
     told = Proof("21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9", base64url(key), "AA", NOW, NONCE)
     assert fault(told) == "device signature invalid DEVICE_AUTH_SIGNATURE_INVALID", "the name was right"
 
 
-def test_what_is_signed_is_what_the_papers_say(device):
+def test_signed_payloads_match_the_documented_forms(device):
     assert build_payloads(proof_of(device, "v1"), SIGNED) == [FORMS["v1"].format(id=device.id)]
     assert build_payloads(proof_of(device), SIGNED) == [FORMS["v3"].format(id=device.id), FORMS["v2"].format(id=device.id)]
 
 
 @pytest.mark.parametrize("form", ["v2", "v3"])
 @pytest.mark.parametrize("protocol", [1, 3, 4])
-def test_a_good_signature_counts_in_every_protocol(device, form, protocol):
+def test_valid_signature_is_accepted_in_every_protocol(device, form, protocol):
     verify_proof(proof_of(device, form), SIGNED, dataclasses.replace(HERE, protocol=protocol))
 
 
-def test_a_signature_without_a_nonce_counts_only_on_this_host_and_only_in_the_old_protocols(device):
+def test_signature_without_nonce_needs_local_legacy_client(device):
     old, here = dataclasses.replace(HERE, protocol=3), dataclasses.replace(HERE, protocol=3, local=True)
     verify_proof(proof_of(device, "v1"), SIGNED, here)
     assert fault(proof_of(device, "v1"), here=old) == "device nonce required DEVICE_AUTH_NONCE_REQUIRED"
@@ -80,12 +80,12 @@ def test_a_signature_without_a_nonce_counts_only_on_this_host_and_only_in_the_ol
         ({"signed_at": NOW + 1}, "device signature invalid DEVICE_AUTH_SIGNATURE_INVALID"),
     ],
 )
-def test_what_is_wrong_is_told_in_words_that_clients_know(device, changed, said):
+def test_invalid_proof_returns_the_documented_error(device, changed, said):
     assert fault(proof_of(device, **changed)) == said
 
 
 @pytest.mark.parametrize(("protocol", "skew"), [(4, 120_000), (3, 600_000), (1, 600_000)])
-def test_an_old_signature_is_refused_and_so_is_one_from_the_future(device, protocol, skew):
+def test_expired_and_future_signatures_are_rejected(device, protocol, skew):
     for sign in (1, -1):
         there = ConnectContext(protocol, NONCE, NOW + sign * skew, local=False)
         verify_proof(proof_of(device), SIGNED, there)
@@ -105,12 +105,12 @@ def test_an_old_signature_is_refused_and_so_is_one_from_the_future(device, proto
         {"device_family": ""},
     ],
 )
-def test_a_signature_over_something_else_does_not_count(device, other):
+def test_signature_over_another_payload_is_rejected(device, other):
     assert "signature invalid" in fault(proof_of(device), dataclasses.replace(SIGNED, **other))
 
 
 @pytest.mark.parametrize("command", ["canvas.present", "lights.on", "device.info", "canvas.a2ui.push", "thermostat.set"])
-def test_harmless_commands_are_allowed_without_a_choice(command):
+def test_harmless_commands_are_allowed_by_default(command):
     assert is_allowed_by_default(command)
 
 
@@ -132,5 +132,5 @@ def test_harmless_commands_are_allowed_without_a_choice(command):
         "",
     ],
 )
-def test_what_reaches_into_the_machine_is_not(command):
+def test_privileged_commands_are_not_allowed_by_default(command):
     assert not is_allowed_by_default(command)

@@ -28,7 +28,7 @@ from clawsite.routing.directives import COMMANDS, CommandInvocation, MessageOver
         ("@bob", MessageOverrides("", model="bob")),
     ],
 )
-def test_a_directive_is_read(text: str, asked: CommandInvocation | MessageOverrides) -> None:
+def test_directive_is_parsed(text: str, asked: CommandInvocation | MessageOverrides) -> None:
     assert parse_directive(text) == asked
 
 
@@ -51,17 +51,17 @@ def test_a_directive_is_read(text: str, asked: CommandInvocation | MessageOverri
         "/模型 x",
     ],
 )
-def test_everything_else_is_a_message(text: str) -> None:
+def test_other_text_is_not_a_directive(text: str) -> None:
     assert parse_directive(text) is None
 
 
 @pytest.mark.parametrize(("text", "meant"), [("/modle x", "/model"), ("/rest", "/reset"), ("/stpo", "/stop"), ("/thnik", "/think")])
-def test_a_typing_error_is_told_with_what_was_meant(text: str, meant: str) -> None:
+def test_misspelled_directive_gets_a_suggestion(text: str, meant: str) -> None:
     with pytest.raises(InvalidRequest, match=f"Did you mean {meant}\\?"):
         parse_directive(text)
 
 
-def test_levels_have_other_names_and_wrong_ones_are_told() -> None:
+def test_thinking_level_aliases_parse_and_unknown_levels_fail() -> None:
     assert [parse_thinking_level(word) for word in ("HIGH", "on", "max")] == ["high", "low", "high"]
     with pytest.raises(InvalidRequest, match="Use one of: off, minimal"):
         parse_thinking_level("hard")
@@ -69,6 +69,6 @@ def test_levels_have_other_names_and_wrong_ones_are_told() -> None:
         parse_directive("/think hard about it")
 
 
-def test_no_name_is_used_twice() -> None:
+def test_command_names_and_aliases_are_unique() -> None:
     names = [name for command in COMMANDS for name in (command.name, *command.aliases)]
     assert len(names) == len(set(names))

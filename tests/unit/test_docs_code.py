@@ -48,7 +48,7 @@ def test_modules_and_imports_in_the_docs_exist(page: Path) -> None:
     assert not {name for name in names if not exists(name)}
 
 
-def test_a_missing_name_is_found() -> None:
+def test_missing_name_is_reported() -> None:
     assert exists("tools_app.core.definition.ToolResult")
     assert not exists("tools_app.core.definition.Declined")
     assert not exists("tools_app.no_such_module")

@@ -9,12 +9,12 @@ import pytest
 
 from clawsite.cli.command import CommandFailed, run_command
 from clawsite.cli.commands import exec as exec_command
-from tools_app.exec.gate.shell import parser
+from tools_app.exec.gate.shell import shfmt
 
 
 @pytest.fixture
 def check(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 30)
+    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 30)
 
     def check(text, *options):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text if isinstance(text, bytes) else text.encode())))
@@ -24,13 +24,13 @@ def check(monkeypatch, capsys, tmp_path):
     return check
 
 
-def test_it_answers_in_json(check):
+def test_verdict_is_printed_as_json(check):
     told = json.loads(check("ls | wc -l\n", "--allow", "ls", "--allow", "/bin/wc", "--json"))
     assert (told["verdict"], told["reasons"]) == ("allow", [])
     assert [each["name"] for each in told["executables"]] == ["ls", "wc"]
 
 
-def test_by_default_what_is_not_on_the_allowlist_asks(check):
+def test_command_off_the_allowlist_needs_approval_by_default(check):
     told = json.loads(check("ls", "--json"))
     assert (told["verdict"], told["reasons"][0]["code"]) == ("ask", "not-allowlisted")
 
@@ -44,30 +44,30 @@ def test_by_default_what_is_not_on_the_allowlist_asks(check):
         (["--ask", "always", "--allow", "ls"], "ask"),
     ],
 )
-def test_security_and_ask_are_options(check, options, wanted):
+def test_security_and_ask_can_be_set_by_options(check, options, wanted):
     assert json.loads(check("ls", "--json", *options))["verdict"] == wanted
 
 
-def test_the_directory_is_the_workspace(check, tmp_path):
+def test_directory_option_sets_the_workspace(check, tmp_path):
     assert json.loads(check(f"echo x > {tmp_path}/y", "--json"))["verdict"] == "allow"
     assert json.loads(check(f"echo x > {tmp_path}-other", "--json"))["verdict"] == "ask"
 
 
-def test_the_whole_input_is_one_line(check):
+def test_whole_stdin_is_one_command(check):
     assert json.loads(check("ls\nid\n", "--allow", "ls", "--json"))["verdict"] == "ask"
 
 
-def test_bytes_that_are_no_text_are_denied(check):
+def test_invalid_utf8_is_denied(check):
     assert json.loads(check(b"ls \xff", "--allow", "ls", "--json"))["verdict"] == "deny"
 
 
-def test_people_get_words(check):
+def test_default_output_is_human_readable(check):
     said = check("ls; frobnicate", "--allow", "ls")
     assert said.startswith("ask\n")
     assert "frobnicate" in said
 
 
-def test_many_lines_are_answered_in_order_with_their_own_allowlists(check):
+def test_batch_input_is_evaluated_with_per_command_allowlists(check):
     asked = [
         {"id": "a", "command": "ls", "allowlist": ["ls"]},
         {"id": 2, "command": "ls", "allowlist": []},
@@ -87,12 +87,12 @@ def test_many_lines_are_answered_in_order_with_their_own_allowlists(check):
     ]
 
 
-def test_a_directory_that_is_not_there_is_wrong_usage(check):
+def test_missing_directory_is_a_usage_error(check):
     with pytest.raises(CommandFailed):
         check("ls", "--cwd", "/no/such/place")
 
 
-def test_it_starts_without_django_and_litellm():
+def test_cli_starts_without_django_and_litellm():
     """Loading them would take ten times as long as the answer."""
     code = """
 import sys

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.exec_gate import ALL, make_place, verdict
 from tools_app.exec.gate import examine
 from tools_app.exec.gate import verdict as gate
-from tools_app.exec.gate.shell import parser, second_parser
+from tools_app.exec.gate.shell import second_parser, shfmt
 from tools_app.exec.gate.types import GateRules
 
 
@@ -24,7 +24,7 @@ def shfmt_is(monkeypatch, tmp_path, script):
     program = tmp_path / "shfmt"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(parser, "find_shfmt", lambda: str(program))
+    monkeypatch.setattr(shfmt, "find_shfmt", lambda: str(program))
 
 
 def still_runs(noted):
@@ -39,8 +39,8 @@ async def asks_and_is_unread(place):
     return (judged.effect, off.effect, full.effect) == ("ask", "deny", "deny") and judged.analysis.unparsed
 
 
-async def test_without_the_parser_everything_asks(place, monkeypatch):
-    monkeypatch.setattr(parser, "find_shfmt", lambda: None)
+async def test_missing_parser_requires_approval(place, monkeypatch):
+    monkeypatch.setattr(shfmt, "find_shfmt", lambda: None)
     assert await asks_and_is_unread(place)
 
 
@@ -58,19 +58,19 @@ async def test_without_the_parser_everything_asks(place, monkeypatch):
         'echo \'{"Type": "File"\'',
     ],
 )
-async def test_a_parser_that_answers_nonsense_is_not_believed(place, monkeypatch, tmp_path, script):
+async def test_malformed_parser_output_is_not_trusted(place, monkeypatch, tmp_path, script):
     shfmt_is(monkeypatch, tmp_path, f"cat >/dev/null; {script}")
     assert await asks_and_is_unread(place)
 
 
-async def test_a_parser_that_takes_too_long_is_ended(place, monkeypatch, tmp_path):
-    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 0.2)
+async def test_parser_is_killed_after_its_timeout(place, monkeypatch, tmp_path):
+    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 0.2)
     shfmt_is(monkeypatch, tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60")
     assert await asks_and_is_unread(place)
     assert not still_runs(tmp_path / "pid")
 
 
-async def test_a_fault_in_the_analysis_asks(place, monkeypatch):
+async def test_analysis_exception_requires_approval(place, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError
 
@@ -82,32 +82,32 @@ async def test_a_fault_in_the_analysis_asks(place, monkeypatch):
     "line",
     ["(" * 5000 + "ls" + ")" * 5000, "{ " * 2000 + "ls" + "; }" * 2000, "! " * 5000 + "ls", "ls " + "${x:-" * 2000 + "}" * 2000],
 )
-async def test_what_is_nested_without_end_is_not_allowed(place, line):
+async def test_deeply_nested_command_is_not_allowed(place, line):
     assert (await verdict(line, place)).effect != "allow"
 
 
-async def test_what_the_second_parser_cannot_read_asks(place, monkeypatch):
+async def test_command_unreadable_by_second_parser_needs_approval(place, monkeypatch):
     monkeypatch.setattr(gate, "run_second_parser", lambda line: second_parser.SecondParserResult(trouble="it cannot tell"))
     assert (await verdict("ls", place)).effect == "ask"
 
 
-async def test_what_only_the_second_parser_sees_asks(place, monkeypatch):
+async def test_program_found_only_by_second_parser_needs_approval(place, monkeypatch):
     monkeypatch.setattr(gate, "run_second_parser", lambda line: second_parser.SecondParserResult(frozenset({"ls", "evil"})))
     assert (await verdict("ls", place)).effect == "ask"
 
 
-async def test_new_syntax_of_a_later_parser_asks(place, monkeypatch):
+async def test_unknown_syntax_node_requires_approval(place, monkeypatch):
     async def parse(line):
         tree = await original(line)
         tree["Stmts"][0]["Surprise"] = True
         return tree
 
-    original = parser.parse_line
+    original = shfmt.parse_line
     monkeypatch.setattr(gate, "parse_line", parse)
     assert (await verdict("ls", place)).effect == "ask"
 
 
-async def test_the_loop_goes_on_while_a_line_is_analysed(place, monkeypatch, tmp_path):
+async def test_event_loop_keeps_running_during_analysis(place, monkeypatch, tmp_path):
     """The stand-in waits for a file that only this loop makes: an analysis that blocked it would never end."""
     shfmt_is(monkeypatch, tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 3")
     analysis = asyncio.create_task(gate.analyze("ls", place))
@@ -116,14 +116,14 @@ async def test_the_loop_goes_on_while_a_line_is_analysed(place, monkeypatch, tmp
     assert (await analysis).unparsed
 
 
-async def test_a_line_is_read_once_and_the_number_of_kept_ones_is_bounded(place, monkeypatch):
+async def test_parsed_commands_are_cached_up_to_a_limit(place, monkeypatch):
     read = []
 
     async def parse(line):
         read.append(line)
         return await original(line)
 
-    original = parser.parse_line
+    original = shfmt.parse_line
     monkeypatch.setattr(gate, "parse_line", parse)
     monkeypatch.setattr(gate, "MAX_CACHED_LINES", 2)
     for line in ("ls", "ls", "ls -l", "ls", "ls -a", "ls -l"):

@@ -45,7 +45,7 @@ def a_program(path):
 @pytest.mark.parametrize(
     "pattern", ["ls", LS, "/bin/ls", "/usr/bin/ls", f"{os.path.dirname(LS)}/*", f"{os.path.dirname(LS)}/l?", "/bin/*"]
 )
-async def test_a_pattern_means_ls(place, pattern):
+async def test_pattern_matches_ls(place, pattern):
     for line in ("ls", "/bin/ls", "/usr/bin/ls", "/usr/bin/../bin/ls"):
         assert (await verdict(line, place, allowing(pattern))).effect == "allow", line
 
@@ -54,11 +54,11 @@ async def test_a_pattern_means_ls(place, pattern):
     "pattern",
     ["", " ", "*", "l*", "LS", "/usr/*", "/*", "/usr/**", "/**", "bin/ls", "./ls", "~/ls", "/usr/bin", "/usr/bin/", "/opt/*"],
 )
-async def test_a_pattern_does_not_mean_ls(place, pattern):
+async def test_pattern_does_not_match_ls(place, pattern):
     assert (await verdict("ls", place, allowing(pattern))).effect == "ask"
 
 
-def test_a_star_does_not_cross_a_slash_and_dots_do_not_climb():
+def test_star_stops_at_slash_and_patterns_reject_dots():
     evil = Executable("x", "/opt/tools/deep/evil", "/opt/tools/deep/evil", "")
     assert not matches("/opt/tools/*", evil)
     assert matches("/opt/tools/*/evil", evil)
@@ -67,23 +67,23 @@ def test_a_star_does_not_cross_a_slash_and_dots_do_not_climb():
     assert not matches("/opt/tools/deep[!a]evil", evil)
 
 
-async def test_traversal_under_a_glob_is_seen_through(place):
+async def test_path_traversal_under_a_glob_is_resolved(place):
     a_program(place.cwd / "evil")
     assert (await verdict(f"/usr/bin/../..{place.cwd}/evil", place, allowing("/usr/bin/*"))).effect == "ask"
 
 
-async def test_a_program_in_the_workspace_never_matches(place):
+async def test_workspace_program_never_matches(place):
     a_program(place.cwd / "tool")
     judged = await verdict("./tool", place, allowing(str(place.cwd / "tool"), str(place.cwd / "*")))
     assert (judged.effect, judged.reasons[0].code) == ("ask", "not-trusted")
 
 
-async def test_a_link_in_the_workspace_to_an_allowlisted_program_does_not_match(place):
+async def test_workspace_symlink_to_allowlisted_program_does_not_match(place):
     (place.cwd / "ls").symlink_to(LS)
     assert (await verdict("./ls", place, allowing("ls", LS))).effect == "ask"
 
 
-async def test_a_program_that_others_could_change_never_matches_and_is_identified_by_its_content(tmp_path):
+async def test_program_writable_by_others_never_matches(tmp_path):
     tools = real_directory(tmp_path / "tools")
     workspace = real_directory(tmp_path / "workspace")
     place = ExecContext(workspace, (workspace,), (tools,))
@@ -99,7 +99,7 @@ async def test_a_program_that_others_could_change_never_matches_and_is_identifie
     assert find_executable("tool", here(place), place).identity != found.identity
 
 
-async def test_without_the_check_of_owners_such_a_program_would_match(tmp_path, monkeypatch):
+async def test_program_writable_by_others_matches_without_owner_check(tmp_path, monkeypatch):
     tools = real_directory(tmp_path / "tools")
     a_program(tools / "tool").chmod(0o777)
     place = ExecContext(Path("/nowhere"), (Path("/nowhere"),), (tools,))
@@ -108,13 +108,13 @@ async def test_without_the_check_of_owners_such_a_program_would_match(tmp_path, 
     assert (await verdict("tool", place, allowing("tool"))).effect == "allow"
 
 
-def test_a_program_of_the_system_is_identified_without_reading_it(place):
+def test_system_program_is_identified_without_reading_it(place):
     found = find_executable("ls", here(place), place)
     assert (found.realpath, found.bare, found.distrust) == (LS, "ls", "")
     assert len(found.identity.split(":")) == 4
 
 
-def test_where_it_would_be_found_depends_on_where_the_line_is(place):
+def test_relative_program_is_resolved_from_the_working_directory(place):
     a_program(place.cwd / "tool")
     assert find_executable("./tool", here(place), place)
     assert find_executable("./tool", None, place) is None
@@ -122,21 +122,21 @@ def test_where_it_would_be_found_depends_on_where_the_line_is(place):
     assert find_executable("no-such-program", here(place), place) is None
 
 
-def test_many_programs_in_one_file_are_meant_by_name_only():
+def test_multi_call_binary_matches_by_name_only():
     ls = Executable("ls", "/bin/ls", "/bin/busybox", "", bare="ls")
     assert matches("ls", ls)
     assert not matches("/bin/busybox", ls)
     assert not matches("/bin/*", ls)
 
 
-async def test_files_are_looked_at_anew_for_a_line_that_was_read_before(place):
+async def test_files_are_checked_again_for_a_cached_command(place):
     a_program(place.cwd / "tool")
     assert (await analyze("./tool", place)).executables
     (place.cwd / "tool").unlink()
     assert not (await analyze("./tool", place)).executables
 
 
-async def test_a_program_has_the_rules_of_every_name_that_leads_to_its_file(tmp_path):
+async def test_program_inherits_rules_of_all_its_names(tmp_path):
     tools = real_directory(tmp_path / "tools")
     workspace = real_directory(tmp_path / "workspace")
     place = ExecContext(workspace, (workspace,), (tools,))
@@ -154,7 +154,7 @@ async def test_a_program_has_the_rules_of_every_name_that_leads_to_its_file(tmp_
         assert await found(f"{name} -c x f") == (True, "vim can start other programs or change the system"), name
 
 
-async def test_a_name_that_the_lists_know_has_no_rules_of_other_names(tmp_path):
+async def test_listed_name_ignores_rules_of_other_names(tmp_path):
     tools = real_directory(tmp_path / "tools")
     workspace = real_directory(tmp_path / "workspace")
     place = ExecContext(workspace, (workspace,), (tools,))
@@ -184,11 +184,11 @@ async def test_a_name_that_the_lists_know_has_no_rules_of_other_names(tmp_path):
         ("base64", "base64"),
     ],
 )
-def test_versions_and_builds_of_a_program_go_by_its_name(called, known):
+def test_versioned_program_name_maps_to_its_base_name(called, known):
     assert canonical_name(called) == known
 
 
-async def test_the_content_of_scripts_is_identified(place, monkeypatch):
+async def test_scripts_are_identified_by_content(place, monkeypatch):
     async def scripts(line):
         found = (await analyze(line, place)).scripts
         return {str(Path(each.path).relative_to(place.cwd)): each.identity for each in found}

@@ -44,7 +44,7 @@ def add_hook(place, name):
     hook.chmod(0o755)
 
 
-async def test_an_ordinary_repository_asks_nothing(place):
+async def test_plain_repository_needs_no_approval(place):
     add_hook(place, "post-index-change.sample")
     assert (await verdict(ORDINARY, place)).effect == "allow"
     (place.cwd / ".git" / "config").write_bytes(PLAIN.replace("\n", "\r\n").encode())
@@ -52,14 +52,14 @@ async def test_an_ordinary_repository_asks_nothing(place):
 
 
 @pytest.mark.parametrize("hook", ["post-index-change", "reference-transaction", "pre-auto-gc"])
-async def test_hooks_that_run_for_nearly_everything_are_always_looked_for(place, hook):
+async def test_frequently_run_hooks_require_approval_for_most_commands(place, hook):
     add_hook(place, hook)
     for line in ("git status", "git add f", "git diff", "git branch new", "git fetch", "git gc", "git -C src rm f"):
         assert (await verdict(line, place)).effect == "ask", line
     assert (await verdict("git --version", place)).effect == "allow"
 
 
-async def test_without_their_names_such_hooks_would_run_unasked(place, monkeypatch):
+async def test_hook_missing_from_frequent_hooks_needs_no_approval(place, monkeypatch):
     add_hook(place, "post-index-change")
     monkeypatch.setattr(git_repository, "FREQUENT_HOOKS", frozenset())
     assert (await verdict("git add f", place)).effect == "allow"
@@ -88,19 +88,19 @@ async def test_without_their_names_such_hooks_would_run_unasked(place, monkeypat
         "\ufeff[core]\nfsmonitor = evil",
     ],
 )
-async def test_settings_that_name_a_program_ask(place, setting):
+async def test_git_setting_naming_a_program_needs_approval(place, setting):
     (place.cwd / ".git" / "config").write_bytes(setting.encode())
     assert (await verdict("git status", place)).effect == "ask"
 
 
-async def test_a_directory_that_git_passes_over_hides_nothing(place):
+async def test_invalid_nested_git_directory_hides_no_outer_settings(place):
     (place.cwd / "src" / ".git").mkdir()
     (place.cwd / ".git" / "config").write_text("[core]\nfsmonitor = evil")
     assert (await verdict("git -C src status", place)).effect == "ask"
 
 
 @pytest.mark.parametrize("made", [".gitmodules", ".git/modules/x/config"])
-async def test_repositories_inside_ask_unless_they_are_ignored(place, made):
+async def test_nested_repositories_need_approval_unless_ignored(place, made):
     (place.cwd / made).parent.mkdir(parents=True, exist_ok=True)
     (place.cwd / made).write_text("")
     for line in (
@@ -113,7 +113,7 @@ async def test_repositories_inside_ask_unless_they_are_ignored(place, made):
     assert (await verdict("git status --ignore-submodules=all", place)).effect == "allow"
 
 
-async def test_a_repository_in_the_index_is_one_inside_too(place):
+async def test_submodule_in_the_index_counts_as_nested_repository(place):
     def git(*words):
         subprocess.run(
             ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.templateDir=", *words], check=True, cwd=place.cwd
@@ -127,11 +127,11 @@ async def test_a_repository_in_the_index_is_one_inside_too(place):
     assert (await verdict("git status", place)).effect == "ask"
 
 
-async def test_a_rebase_under_way_is_not_taken_further_unasked(place):
+async def test_continuing_a_rebase_needs_approval(place):
     assert (await verdict("git rebase --skip", place)).effect == "ask"
 
 
-async def test_a_stored_shape_does_not_lift_what_the_files_say(place):
+async def test_stored_grant_does_not_override_git_hooks(place):
     line = "git push origin main"
     stored = make_grant_entries(await analyze(line, place))
     given = GateRules("allowlist", "on-miss", stored)
@@ -141,7 +141,7 @@ async def test_a_stored_shape_does_not_lift_what_the_files_say(place):
     assert isinstance(make_grant_entries(await analyze(line, place)), GateReason)
 
 
-async def test_a_stored_shape_does_not_lift_a_link_to_another_place(place):
+async def test_stored_grant_does_not_follow_a_new_symlink(place):
     line = "cp f /elsewhere/x"
     given = GateRules("allowlist", "on-miss", make_grant_entries(await analyze(line, place)))
     assert (await verdict(line, place, given)).effect == "allow"  # these words a person has seen
@@ -153,14 +153,14 @@ async def test_a_stored_shape_does_not_lift_a_link_to_another_place(place):
     assert isinstance(make_grant_entries(await analyze(line, place)), GateReason)
 
 
-async def test_the_fingerprint_changes_with_the_files_that_the_findings_come_from(place):
+async def test_analysis_hash_changes_with_the_inspected_files(place):
     before = hash_analysis(await analyze("git status", place))
     assert before == hash_analysis(await analyze("git status", place))
     (place.cwd / ".git" / "config").write_text("[core]\nfsmonitor = evil")
     assert hash_analysis(await analyze("git status", place)) != before
 
 
-async def test_settings_written_after_the_decision_are_noticed_at_the_start(place, monkeypatch):
+async def test_settings_changed_after_approval_are_detected_at_start(place, monkeypatch):
     monkeypatch.setattr(planning, "SEARCH_PATH", tuple(str(each) for each in place.search))
     line, here = "git status", str(place.cwd)
     analysis = await analyze(line, place)
@@ -173,7 +173,7 @@ async def test_settings_written_after_the_decision_are_noticed_at_the_start(plac
     assert await planning.find_changes(plan) == ""  # without the fingerprint nobody would notice
 
 
-def test_a_plan_from_before_there_were_fingerprints_is_read_and_keeps_its_hash():
+def test_plan_without_analysis_hash_keeps_its_hash():
     plan = build_plan(None, "git status", call="1")
     stored = plan.to_json()
     assert "analysis_hash" not in stored

@@ -30,14 +30,14 @@ async def judgements(lines, place, rules=ALL):
     return dict(zip(lines, await asyncio.gather(*map(one, lines)), strict=True))
 
 
-async def test_ordinary_lines_are_allowed(place):
+async def test_ordinary_commands_are_allowed(place):
     asked = {
         line: [each.text for each in found.reasons] for line, found in (await judgements(ORDINARY, place)).items() if found.reasons
     }
     assert asked == {}
 
 
-async def test_hostile_lines_are_not_allowed_and_it_says_why(place):
+async def test_hostile_commands_are_not_allowed_and_give_reasons(place):
     judged = await judgements(HOSTILE, place)
     assert [line for line, found in judged.items() if found.effect == "allow"] == []
     assert [
@@ -47,16 +47,16 @@ async def test_hostile_lines_are_not_allowed_and_it_says_why(place):
     assert [line for line, found in judged.items() if found.analysis.unparsed] == []
 
 
-async def test_dangerous_lines_are_denied_whatever_the_rules_are(place):
+async def test_dangerous_commands_are_denied_under_any_rules(place):
     judged = await judgements(DANGEROUS, place, FULL)
     assert [line for line, found in judged.items() if found.effect != "deny"] == []
 
 
-async def test_the_blocklist_does_not_speak_of_ordinary_lines(place):
+async def test_blocklist_ignores_ordinary_commands(place):
     judged = await judgements(ORDINARY, place, FULL)
     assert [line for line, found in judged.items() if found.effect != "allow"] == []
 
 
-def test_the_tables_are_as_long_as_promised():
+def test_command_tables_have_the_required_size():
     assert len(set(ORDINARY)) >= 80
     assert len(set(HOSTILE)) >= 150

@@ -32,7 +32,7 @@ def rules(security="allowlist", ask="on-miss", *allow):
         ("full", "always", "ask", "ask", "deny"),
     ],
 )
-async def test_the_table_of_security_and_ask(place, security, ask, known, unknown, dangerous):
+async def test_security_and_ask_determine_the_verdict(place, security, ask, known, unknown, dangerous):
     given = rules(security, ask, "ls")
     assert (await verdict("ls -la", place, given)).effect == known
     assert (await verdict("ls; cat f", place, given)).effect == unknown
@@ -40,18 +40,18 @@ async def test_the_table_of_security_and_ask(place, security, ask, known, unknow
 
 
 @pytest.mark.parametrize("line", ["ls\x00", "ls \u202e", "", "ls '", "if then"])
-async def test_bad_bytes_and_what_cannot_be_read_are_denied_even_with_full(place, line):
+async def test_unreadable_commands_are_denied_even_with_full_security(place, line):
     assert (await verdict(line, place, rules("full", "off"))).effect == "deny"
 
 
-async def test_a_reason_names_the_part_that_asks(place):
+async def test_reason_names_the_part_needing_approval(place):
     judged = await verdict("ls | frobnicate > /etc/x", place)
     assert {reason.code for reason in judged.reasons} == {"write", "not-found"}
     assert any("frobnicate" in reason.text for reason in judged.reasons)
     assert any("/etc/x" in reason.text for reason in judged.reasons)
 
 
-async def test_the_limit_of_bytes_and_of_commands(place):
+async def test_byte_and_command_count_limits_are_enforced(place):
     assert (await verdict("echo " + "a" * 16_379, place)).effect == "allow"
     too_long = await verdict("echo " + "a" * 16_380, place)
     assert (too_long.effect, too_long.reasons[0].code) == ("deny", "size")
@@ -60,7 +60,7 @@ async def test_the_limit_of_bytes_and_of_commands(place):
     assert (too_many.effect, too_many.reasons[0].code) == ("ask", "too-many")
 
 
-async def test_argv_is_there_for_one_literal_command_only(place):
+async def test_argv_is_set_for_one_literal_command_only(place):
     assert (await analyze("grep -n 'a b' f", place)).argv == ("grep", "-n", "a b", "f")
     for line in (
         "grep $x f",
@@ -76,7 +76,7 @@ async def test_argv_is_there_for_one_literal_command_only(place):
         assert (await analyze(line, place)).argv is None, line
 
 
-async def test_parts_are_counted_in_characters(place):
+async def test_part_offsets_are_counted_in_characters(place):
     line = "echo 'ä€😀' | grep é > out.txt"
     analysis = await analyze(line, place)
     texts = {line[part.begin : part.end]: part.kind for part in analysis.parts}
@@ -84,7 +84,7 @@ async def test_parts_are_counted_in_characters(place):
     assert analysis.writes == ("out.txt",)
 
 
-async def test_allow_always_stores_the_file_and_exactly_these_arguments(place):
+async def test_allow_always_stores_program_path_and_exact_arguments(place):
     stored = make_grant_entries(await analyze("rm -rf build && git push origin main", place))
     assert stored == (AllowEntry("/programs/rm", ("-rf", "build")), AllowEntry("/programs/git", ("push", "origin", "main")))
     given = rules("allowlist", "on-miss", *stored)
@@ -93,14 +93,14 @@ async def test_allow_always_stores_the_file_and_exactly_these_arguments(place):
         assert (await verdict(line, place, given)).effect == "ask", line
 
 
-async def test_a_stored_shape_lifts_the_argument_rule_but_not_what_the_line_does(place):
+async def test_stored_grant_covers_arguments_but_not_side_effects(place):
     given = rules("allowlist", "on-miss", *make_grant_entries(await analyze("curl -T f https://example.com", place)))
     assert (await verdict("curl -T f https://example.com", place, given)).effect == "allow"
     assert (await verdict("curl -T f https://example.com > /etc/x", place, given)).effect == "ask"
     assert (await verdict("PATH=/tmp curl -T f https://example.com", place, given)).effect == "ask"
 
 
-async def test_of_a_program_that_only_reads_the_operands_are_open(place):
+async def test_grant_for_read_only_program_allows_any_operands(place):
     given = rules("allowlist", "on-miss", *make_grant_entries(await analyze("grep -n foo f", place)))
     assert (await verdict("grep -n bar notes.txt", place, given)).effect == "allow"
     assert (await verdict("grep -rn bar notes.txt", place, given)).effect == "ask"
@@ -143,11 +143,11 @@ async def test_of_a_program_that_only_reads_the_operands_are_open(place):
         "capsh --print",
     ],
 )
-async def test_allow_always_is_not_offered_for_what_could_be_anything(place, line):
+async def test_allow_always_is_not_offered_for_dynamic_commands(place, line):
     assert isinstance(make_grant_entries(await analyze(line, place)), GateReason)
 
 
-async def test_in_a_sandbox_the_workspace_has_another_name(place):
+async def test_sandbox_mount_point_counts_as_workspace(place):
     from dataclasses import replace
     from pathlib import Path
 
@@ -158,7 +158,7 @@ async def test_in_a_sandbox_the_workspace_has_another_name(place):
     assert (await verdict("echo x > /workspace2/y", inside)).effect == "ask"
 
 
-async def test_the_settings_and_hooks_of_a_repository_are_looked_at(place):
+async def test_git_settings_and_hooks_are_inspected(place):
     repository = place.cwd / ".git"
     (repository / "hooks").mkdir(parents=True)
     (repository / "config").write_text('[core]\n\tbare = false\n[remote "origin"]\n\turl = https://example.com/x\n')
@@ -180,14 +180,14 @@ async def test_the_settings_and_hooks_of_a_repository_are_looked_at(place):
         assert judge(await analyze("git status", place), ALL).effect == "ask", setting
 
 
-async def test_a_link_out_of_the_workspace_is_followed_before_writing(place):
+async def test_symlink_out_of_the_workspace_is_resolved_before_writing(place):
     (place.cwd / "out").symlink_to("/etc")
     assert (await verdict("echo x > out/y", place)).effect == "ask"
     assert (await verdict("cd out && echo x > y", place)).effect == "ask"
     assert (await verdict("rm -rf out/y", place)).effect == "ask"
 
 
-async def test_a_file_that_looks_like_an_option_makes_a_glob_ask(place):
+async def test_file_named_like_an_option_makes_glob_need_approval(place):
     assert (await verdict("sort *", place)).effect == "allow"
     (place.cwd / "--compress-program=evil").write_text("")
     assert (await verdict("sort *", place)).effect == "ask"
@@ -203,7 +203,7 @@ async def test_a_file_that_looks_like_an_option_makes_a_glob_ask(place):
         ("rsync -a src build", ".popt"),
     ],
 )
-async def test_settings_in_a_home_that_the_agent_writes_ask(place, monkeypatch, line, settings):
+async def test_settings_in_agent_writable_home_need_approval(place, monkeypatch, line, settings):
     monkeypatch.setattr("tools_app.exec.gate.programs.invocation.SHARED_HOME", "/nonexistent")
     assert (await verdict(line, place)).effect == "allow"
     assert (await verdict(f"mkdir -p .config && echo x > {settings} && {line}", place)).effect == "ask"
@@ -212,7 +212,7 @@ async def test_settings_in_a_home_that_the_agent_writes_ask(place, monkeypatch, 
     assert (await verdict(line, place)).effect == "ask"
 
 
-def test_git_follows_no_settings_of_the_home(tmp_path):
+def test_git_ignores_settings_in_the_home_directory(tmp_path):
     (tmp_path / ".gitconfig").write_text("[alias]\n\tpwn = !echo followed\n")
     env = build_environment(tmp_path)
     tried = subprocess.run(["git", "pwn"], env=env, cwd=tmp_path, capture_output=True, text=True)

@@ -4,7 +4,7 @@ from tools_app.exec.processes.output import MAX_PENDING_CHARACTERS, TAIL_CHARACT
 from tools_app.exec.sandbox.types import OutputChunk
 
 
-def test_pieces_say_where_they_belong():
+def test_output_pieces_carry_their_offset():
     printed = OutputBuffer()
     printed.feed(OutputChunk("stdout", b"one"))
     printed.feed(OutputChunk("stderr", b"two"))
@@ -13,7 +13,7 @@ def test_pieces_say_where_they_belong():
     assert (printed.take_pending(), printed.end, printed.tail) == ([(6, "three")], 11, "onetwothree")
 
 
-def test_a_character_that_comes_in_two_chunks_is_one():
+def test_character_split_across_chunks_is_joined():
     printed = OutputBuffer()
     whole = "é".encode()
     printed.feed(OutputChunk("stdout", whole[:1]))
@@ -25,7 +25,7 @@ def test_a_character_that_comes_in_two_chunks_is_one():
     assert printed.take_pending() == [(1, "\ufffd")]
 
 
-def test_what_nobody_takes_is_dropped_from_its_beginning_and_still_counted():
+def test_oldest_pending_output_is_dropped_and_still_counted():
     printed = OutputBuffer()
     for _ in range(3):
         printed.feed(OutputChunk("stdout", b"x" * MAX_PENDING_CHARACTERS))
@@ -35,7 +35,7 @@ def test_what_nobody_takes_is_dropped_from_its_beginning_and_still_counted():
     assert (printed.end, len(printed.tail)) == (3 * MAX_PENDING_CHARACTERS + 3, TAIL_CHARACTERS)
 
 
-def test_a_nul_is_not_stored():
+def test_nul_character_is_replaced():
     printed = OutputBuffer()
     printed.feed(OutputChunk("stdout", b"a\0b"))
     assert printed.take_pending() == [(0, "a\ufffdb")]

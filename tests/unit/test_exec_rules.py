@@ -25,7 +25,7 @@ class Row:
         return f"{self.scope}:{self.subject}" if self.subject else self.scope
 
 
-def test_where_nobody_says_anything_commands_are_refused_and_nothing_is_reached():
+def test_default_rules_deny_commands_and_network():
     rules = merge_rules([])
     assert rules == ExecRules()
     assert (rules.security, rules.ask, rules.ask_fallback, rules.network) == ("deny", "on-miss", "deny", False)
@@ -52,29 +52,29 @@ def test_where_nobody_says_anything_commands_are_refused_and_nothing_is_reached(
         ("minimum_level", 1, 2, 2),
     ],
 )
-def test_the_strictest_of_two_places_counts_whichever_it_is(field, installation, agent, strictest):
+def test_strictest_value_of_two_scopes_wins(field, installation, agent, strictest):
     for one, other in ((installation, agent), (agent, installation)):
         merged = merge_rules([Row(INSTALLATION, **{field: one}), Row(AGENT, "main", **{field: other})])
         assert getattr(merged, field) == strictest
 
 
-def test_a_place_without_an_opinion_changes_nothing():
+def test_scope_without_a_value_changes_nothing():
     merged = merge_rules([Row(INSTALLATION), Row(AGENT, "main", security="full", ask="off"), Row(SESSION, "s")])
     assert (merged.security, merged.ask) == ("full", "off")
     assert merged.set_by == {"security": "agent:main", "ask": "agent:main"}
 
 
-def test_a_word_that_is_not_known_counts_as_the_strictest():
+def test_unknown_value_counts_as_the_strictest():
     assert merge_rules([Row(AGENT, "main", security="fully")]).security == "deny"
     assert merge_rules([Row(AGENT, "main", ask="sometimes", security="full")]).ask == "always"
 
 
-def test_who_approves_is_in_one_group_of_each_place():
+def test_approver_groups_are_kept_per_scope():
     merged = merge_rules([Row(INSTALLATION, groups=(7, 3)), Row(AGENT, "main"), Row(SESSION, "s", groups=(5,))])
     assert merged.approver_groups == ((3, 7), (5,))
 
 
-def test_every_field_of_a_rule_has_an_order():
+def test_every_rule_field_has_a_strictness_order():
     """A field that were forgotten here would silently be the default."""
     merged = set(ExecRules.__dataclass_fields__) - {"approver_groups", "set_by"}
     assert merged == {*STRICTEST_FIRST, *STRICTER_OF}

@@ -36,7 +36,7 @@ def probed_anew():
 
 @levels
 @pytest.mark.parametrize(("access", "read", "written"), [("rw", True, True), ("ro", True, False), ("none", False, False)])
-async def test_the_workspace_is_there_as_far_as_it_should_be(shell, level, access, read, written):
+async def test_workspace_access_matches_the_access_level(shell, level, access, read, written):
     (shell.workspace / "file").write_text("mine")
     home = shell.above / "home"
     home.mkdir()
@@ -49,12 +49,12 @@ async def test_the_workspace_is_there_as_far_as_it_should_be(shell, level, acces
 
 
 @levels
-async def test_a_command_calls_its_files_as_the_file_tools_do(shell, level):
+async def test_command_sees_the_workspace_under_its_real_path(shell, level):
     assert (await shell.run(level, "pwd -P")).out.strip() == str(shell.workspace)
 
 
 @every_level
-async def test_a_command_has_the_environment_that_was_built_and_nothing_else(shell, level, monkeypatch):
+async def test_command_gets_only_the_built_environment(shell, level, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("LD_PRELOAD", "")
     monkeypatch.setenv("BASH_ENV", str(shell.secret))
@@ -67,7 +67,7 @@ async def test_a_command_has_the_environment_that_was_built_and_nothing_else(she
     }
 
 
-def test_the_environment_takes_the_language_and_nothing_that_steers_programs(tmp_path):
+def test_environment_keeps_locale_and_drops_unsafe_variables(tmp_path):
     server = {"LANG": "de_DE.UTF-8", "LC_ALL": "C", "TZ": "../../etc/shadow", "PATH": "/evil", "LD_PRELOAD": "x", "PYTHONPATH": "x"}
     built = build_environment(tmp_path, server=server)
     assert built["LANG"] == "de_DE.UTF-8"
@@ -82,7 +82,7 @@ def test_the_environment_takes_the_language_and_nothing_that_steers_programs(tmp
 
 
 @levels
-async def test_ordinary_tools_work(shell, level):
+async def test_common_tools_work_in_the_sandbox(shell, level):
     line = """set -e; git init -q . ; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first
     git log --oneline | wc -l; python3 -c 'import json, ssl, tempfile; tempfile.TemporaryFile(); print(json.dumps([1]))'
     sort <(echo b; echo a) | head -1; mktemp >/dev/null; seq 3 | xargs -P 2 -n 1 echo | wc -l; date >/dev/null"""
@@ -90,39 +90,39 @@ async def test_ordinary_tools_work(shell, level):
     assert (result.out.split(), result.err) == (["1", "[1]", "a", "3"], "")
 
 
-async def test_a_workspace_that_shows_the_state_directory_is_refused_by_landlock(shell):
+async def test_landlock_refuses_workspace_exposing_the_state_directory(shell):
     box = shell.sandbox(SandboxLevel.LANDLOCK, hidden=(shell.workspace / "state",))
     with pytest.raises(SandboxUnavailable):
         await shell.run(SandboxLevel.LANDLOCK, "true", sandbox=box)
 
 
 @levels
-async def test_the_state_directory_itself_is_no_workspace(shell, level):
+async def test_state_directory_is_refused_as_workspace(shell, level):
     with pytest.raises(SandboxUnavailable):
         await shell.run(level, "true", sandbox=shell.sandbox(level, hidden=(shell.workspace,)))
 
 
 @levels
 @pytest.mark.parametrize("path", ["/", "/usr", "/etc", "/tmp", "relative", "/does/not/exist"])
-async def test_a_directory_of_the_system_is_no_workspace(shell, level, path):
+async def test_system_directory_is_refused_as_workspace(shell, level, path):
     with pytest.raises((SandboxUnavailable, SpawnFailed)):
         await shell.run(level, "true", sandbox=shell.sandbox(level, workspace=type(shell.workspace)(path)))
 
 
-async def test_a_working_directory_outside_is_refused(shell):
+async def test_working_directory_outside_the_workspace_is_refused(shell):
     with pytest.raises(SpawnFailed):
         await shell.run(SandboxLevel.BWRAP, "true", cwd=shell.outside)
 
 
 @pytest.mark.parametrize("level", [SandboxLevel.NONE, SandboxLevel.LANDLOCK])
-async def test_a_working_directory_that_became_a_link_is_refused(shell, level):
+async def test_working_directory_replaced_by_symlink_is_refused(shell, level):
     """Approved as a directory, swapped before the start."""
     (shell.workspace / "sub").symlink_to(shell.outside)
     with pytest.raises(SpawnFailed):
         await shell.run(level, "cat secret", cwd=shell.workspace / "sub")
 
 
-def test_this_host_has_what_it_says(probed_anew):
+def test_probe_finds_the_sandbox_level_of_this_host(probed_anew):
     found = sandbox.probe_once()
     assert found.level == SandboxLevel.BWRAP, [str(reason) for reason in found.why_not_higher]
     assert sandbox.require_level(SandboxLevel.LANDLOCK) == SandboxLevel.BWRAP
@@ -148,7 +148,7 @@ NO_WALLS = 'while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
         ('printf "ready\\nran wrote-inside"', "it ended"),
     ],
 )
-def test_a_bubblewrap_that_does_not_hold_is_not_believed(tmp_path, monkeypatch, probed_anew, fake, words):
+def test_ineffective_bubblewrap_is_rejected_by_the_probe(tmp_path, monkeypatch, probed_anew, fake, words):
     path = program(tmp_path / "bwrap", fake)
     real = bwrap.find_program
     monkeypatch.setattr(bwrap, "find_program", lambda name: path if name == "bwrap" else real(name))
@@ -161,7 +161,7 @@ def test_a_bubblewrap_that_does_not_hold_is_not_believed(tmp_path, monkeypatch, 
 
 
 @pytest.mark.parametrize("lost", ["--unshare-net", "wall"])
-def test_a_bubblewrap_with_one_wall_less_is_not_believed(monkeypatch, probed_anew, lost):
+def test_bubblewrap_missing_one_restriction_is_rejected(monkeypatch, probed_anew, lost):
     if lost == "wall":
         monkeypatch.setattr(
             bwrap, "_mount_directories", lambda box: ["--bind", str(box.workspace.parent), str(box.workspace.parent)]
@@ -171,7 +171,7 @@ def test_a_bubblewrap_with_one_wall_less_is_not_believed(monkeypatch, probed_ane
     assert sandbox.probe_once().level == SandboxLevel.LANDLOCK
 
 
-def test_with_neither_it_says_none_and_refuses(monkeypatch, probed_anew):
+def test_missing_bubblewrap_and_landlock_refuse_commands(monkeypatch, probed_anew):
     monkeypatch.setattr(sandbox_probe, "find_program", lambda name: None)
     monkeypatch.setattr(landlock, "landlock_version", lambda: 0)
     found = sandbox.probe_once()
@@ -182,7 +182,7 @@ def test_with_neither_it_says_none_and_refuses(monkeypatch, probed_anew):
     assert sandbox.require_level(SandboxLevel.NONE) == SandboxLevel.NONE
 
 
-def test_elsewhere_than_on_linux_there_is_none(monkeypatch):
+def test_sandbox_is_unavailable_outside_linux(monkeypatch):
     monkeypatch.setattr(sandbox_probe.sys, "platform", "darwin")
     assert sandbox_probe.probe().level == SandboxLevel.NONE
 
@@ -223,7 +223,7 @@ def _for_everybody(request, modules) -> Path:
     return place
 
 
-def test_an_ordinary_account_has_the_same_walls_and_limits(request):
+def test_unprivileged_account_has_the_same_isolation_and_limits(request):
     """The suite may run as root; servers should not."""
     import asgiref
     import django
@@ -248,7 +248,7 @@ def test_an_ordinary_account_has_the_same_walls_and_limits(request):
     assert 5 <= int(forked) <= 40
 
 
-async def test_a_workspace_below_var_tmp_is_there_under_its_own_name(request):
+async def test_workspace_below_var_tmp_keeps_its_path(request):
     """Where there is no such place in the sandbox otherwise: it is another name of /tmp."""
     place = Path(tempfile.mkdtemp(prefix="clawsite-", dir="/var/tmp"))
     request.addfinalizer(lambda: shutil.rmtree(place))

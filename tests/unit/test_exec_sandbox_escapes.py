@@ -46,7 +46,7 @@ def listener():
 
 
 @levels
-async def test_nothing_outside_the_workspace_can_be_written(shell, level):
+async def test_files_outside_the_workspace_cannot_be_written(shell, level):
     result = await shell.run(
         level, f"echo x > {shell.outside}/new; echo x >> {shell.secret}; rm -f {shell.secret}; mkdir {shell.outside}/d"
     )
@@ -62,7 +62,7 @@ async def test_system_files_cannot_be_opened_for_writing(shell, level):
 
 
 @levels
-async def test_what_lies_outside_cannot_be_read(shell, level):
+async def test_files_outside_the_workspace_cannot_be_read(shell, level):
     result = await shell.run(
         level, f"cat {shell.secret}; ls {shell.outside}; cat /etc/shadow; cat /etc/gshadow; ls /root; ls /home; ls /var/lib"
     )
@@ -71,7 +71,7 @@ async def test_what_lies_outside_cannot_be_read(shell, level):
 
 
 @levels
-async def test_database_and_keys_cannot_be_read_from_a_workspace_inside_the_state_directory(shell, level):
+async def test_database_and_keys_are_unreadable_from_nested_workspace(shell, level):
     for name in ("clawsite.sqlite3", "secret.key", "gateway.token"):
         (shell.state / name).write_text("the-key-itself")
     shell.workspace = shell.state / "workspaces" / "main" / "user-1"
@@ -85,7 +85,7 @@ async def test_database_and_keys_cannot_be_read_from_a_workspace_inside_the_stat
     assert "seen" in result.out
 
 
-async def test_a_state_directory_inside_the_workspace_is_covered(shell):
+async def test_state_directory_inside_the_workspace_is_hidden(shell):
     (shell.workspace / "mine").write_text("mine")
     shell.state = shell.workspace / ".clawsite"
     shell.state.mkdir()
@@ -97,7 +97,7 @@ async def test_a_state_directory_inside_the_workspace_is_covered(shell):
     assert os.listdir(shell.state) == ["secret.key"]
 
 
-async def test_what_is_above_a_covered_directory_cannot_be_moved_away_with_it(shell):
+async def test_parent_of_a_hidden_directory_cannot_be_moved(shell):
     """It would lie open for the next command, which looks for it where it was."""
     shell.state = shell.workspace / "a" / "b" / ".clawsite"
     shell.state.mkdir(parents=True)
@@ -128,26 +128,26 @@ def in_usr(shell):
         yield shell
 
 
-async def test_a_state_directory_among_the_systems_programs_is_covered(in_usr):
+async def test_state_directory_under_usr_is_hidden(in_usr):
     line = f"find {in_usr.state} -type f; cat {in_usr.state}/secret.key ../user-2/notes; echo mine > made; echo seen"
     result = await in_usr.run(SandboxLevel.BWRAP, line)
     assert result.out == "seen\n"
     assert (in_usr.workspace / "made").read_text() == "mine\n"
 
 
-async def test_without_the_look_at_usr_it_would_be_read(in_usr, monkeypatch):
+async def test_state_directory_under_usr_is_readable_without_check(in_usr, monkeypatch):
     monkeypatch.setattr(paths, "list_visible_system", lambda **network: [])
     assert "the-key-itself" in (await in_usr.run(SandboxLevel.BWRAP, f"cat {in_usr.state}/secret.key")).out
 
 
-async def test_landlock_refuses_a_state_directory_among_the_systems_programs(in_usr):
+async def test_landlock_refuses_a_state_directory_under_usr(in_usr):
     with pytest.raises(SandboxUnavailable, match="landlock can’t hide it"):
         await in_usr.run(SandboxLevel.LANDLOCK, f"cat {in_usr.state}/secret.key")
 
 
 @levels
 @pytest.mark.parametrize("name", ["db.sqlite3", "still-to-come/audit.jsonl"])
-async def test_a_file_of_the_server_in_the_workspace_is_refused(shell, level, name):
+async def test_server_file_in_the_workspace_is_refused(shell, level, name):
     """Beside a database there are files that come and go, and a mount goes with what it lies on."""
     (shell.workspace / "db.sqlite3").write_text("rows")
     with pytest.raises(SandboxUnavailable, match=f"{name} is visible to commands"):
@@ -156,7 +156,7 @@ async def test_a_file_of_the_server_in_the_workspace_is_refused(shell, level, na
     assert (await shell.run(level, "echo fine", sandbox=shell.sandbox(level, hidden=inside))).out == "fine\n"
 
 
-async def test_the_servers_code_in_a_workspace_can_be_read_and_not_written(shell):
+async def test_server_code_in_the_workspace_is_read_only(shell):
     code = shell.workspace / "src" / "claw"
     (code / ".clawsite").mkdir(parents=True)
     (code / "gate.py").write_text("deny\n")
@@ -173,7 +173,7 @@ async def test_the_servers_code_in_a_workspace_can_be_read_and_not_written(shell
 
 
 @levels
-async def test_a_workspace_inside_the_servers_code_is_refused_unless_the_state_directory_has_it(shell, level):
+async def test_workspace_in_server_code_must_be_in_state_directory(shell, level):
     with pytest.raises(SandboxUnavailable, match="is part of this server’s code"):
         await shell.run(level, "true", sandbox=shell.sandbox(level, unwritable=(shell.above,), hidden=(shell.state,)))
     box = shell.sandbox(level, workspace=shell.state / "user-1", unwritable=(shell.above,))
@@ -182,7 +182,7 @@ async def test_a_workspace_inside_the_servers_code_is_refused_unless_the_state_d
 
 
 @levels
-async def test_a_link_in_the_workspace_leads_nowhere(shell, level):
+async def test_workspace_symlink_to_outside_cannot_be_followed(shell, level):
     (shell.workspace / "link").symlink_to(shell.secret)
     (shell.workspace / "above").symlink_to(shell.outside)
     result = await shell.run(level, "cat link; cat above/secret; echo x > link; echo x > above/new")
@@ -192,7 +192,7 @@ async def test_a_link_in_the_workspace_leads_nowhere(shell, level):
 
 
 @levels
-async def test_the_root_of_another_process_is_no_way_out(shell, level):
+async def test_root_of_another_process_is_not_reachable(shell, level):
     look = f"cat /proc/$n/root{shell.secret}; cat /proc/$n/cwd/pyproject.toml; cat /proc/$n/environ"
     line = f"for n in 1 {os.getpid()} {os.getppid()}; do {look}; done"
     result = await shell.run(level, line, env={"PATH": "/usr/bin"})
@@ -202,7 +202,7 @@ async def test_the_root_of_another_process_is_no_way_out(shell, level):
 
 
 @levels
-async def test_there_is_no_network(shell, level, listener):
+async def test_network_is_blocked_by_default(shell, level, listener):
     port, came = listener
     result = await shell.run(
         level, f"(exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3); (exec 3<>/dev/udp/127.0.0.1/{port}; echo x >&3) && echo sent"
@@ -214,13 +214,13 @@ async def test_there_is_no_network(shell, level, listener):
 
 
 @levels
-async def test_with_network_there_is_one(shell, level, listener):
+async def test_network_is_reachable_when_enabled(shell, level, listener):
     port, _came = listener
     result = await shell.run(level, f"exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3", sandbox=shell.sandbox(level, network=True))
     assert result.out == "welcome\n"
 
 
-async def test_without_its_own_network_namespace_the_check_turns_red(shell, listener, monkeypatch):
+async def test_network_is_reachable_without_its_own_namespace(shell, listener, monkeypatch):
     port, came = listener
     monkeypatch.setattr(bwrap, "NAMESPACES", (*bwrap.NAMESPACES, "--share-net"))
     result = await shell.run(SandboxLevel.BWRAP, f"exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3")
@@ -229,7 +229,7 @@ async def test_without_its_own_network_namespace_the_check_turns_red(shell, list
 
 
 @levels
-async def test_sockets_that_no_namespace_holds_cannot_be_made(shell, level):
+async def test_socket_families_outside_namespaces_are_blocked(shell, level):
     line = (
         "import socket\nfor family in (40, 17, 38):\n  try: socket.socket(family, 1); print('made', family)\n  except OSError: pass"
     )
@@ -237,7 +237,7 @@ async def test_sockets_that_no_namespace_holds_cannot_be_made(shell, level):
 
 
 @levels
-async def test_a_socket_in_the_state_directory_cannot_be_reached(shell, level):
+async def test_socket_in_the_state_directory_is_unreachable(shell, level):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(shell.state / "bus"))
         server.listen()
@@ -247,7 +247,7 @@ async def test_a_socket_in_the_state_directory_cannot_be_reached(shell, level):
 
 
 @levels
-async def test_other_processes_get_no_signals(shell, level):
+async def test_other_processes_cannot_be_signaled(shell, level):
     with subprocess.Popen(["sleep", "600"]) as other:  # noqa: ASYNC220  # it only sleeps
         try:
             result = await shell.run(level, f"kill -TERM {other.pid} && echo sent; kill -0 {os.getpid()} && echo sent; true")
@@ -276,13 +276,13 @@ async def test_other_processes_get_no_signals(shell, level):
         "(exec 3>>/proc/sysrq-trigger)",
     ],
 )
-async def test_powers_over_the_system_are_refused(shell, level, attempt):
+async def test_privileged_system_calls_are_refused(shell, level, attempt):
     result = await shell.run(level, f"{attempt} && echo went-through")
     assert "went-through" not in result.out
 
 
 @levels
-async def test_no_capabilities_are_left_and_none_can_be_gained(shell, level):
+async def test_capabilities_are_dropped_and_cannot_be_gained(shell, level):
     result = await shell.run(level, "cat /proc/self/status")
     status = dict(line.split(":\t") for line in result.out.splitlines() if ":\t" in line)
     assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
@@ -291,34 +291,34 @@ async def test_no_capabilities_are_left_and_none_can_be_gained(shell, level):
 
 
 @levels
-async def test_a_program_that_is_setuid_gains_nothing(shell, level):
+async def test_setuid_program_gains_no_privileges(shell, level):
     result = await shell.run(level, "su root -c 'echo became root' </dev/null; cp /usr/bin/id id && chmod u+s id && ./id -un")
     assert "became root" not in result.out
     assert result.out.strip() in ("", "nobody", "root", os.environ.get("USER", "")) or "agent" in result.out
 
 
 @levels
-async def test_no_terminal_can_be_typed_into(shell, level):
+async def test_terminal_input_cannot_be_injected(shell, level):
     line = "import fcntl; fcntl.ioctl(0, 0x5412, b'x'); print('typed')"
     result = await shell.run(level, f'/usr/bin/python3 -c "{line}"', pty=True)
     assert "typed" not in result.out.replace("ioctl", "").split("print('typed')")[-1]
 
 
 @levels
-async def test_a_fork_bomb_ends_at_the_limit(shell, level):
+async def test_fork_bomb_stops_at_the_process_limit(shell, level):
     """It tries five times as many as it may have, all sleeping, and counts those it got."""
     result = await shell.run(level, f'/usr/bin/python3 -c "{COUNT_FORKS}"', limits=ProcessLimits(processes=40))
     assert 5 <= int(result.out) <= 40
 
 
 @levels
-async def test_one_file_cannot_fill_the_disk(shell, level):
+async def test_file_size_is_limited(shell, level):
     result = await shell.run(level, "head -c 5M /dev/zero > big; ls -l big | cut -d' ' -f5", limits=ProcessLimits(file_bytes=MIB))
     assert (shell.workspace / "big").stat().st_size <= MIB
     assert result.out.strip() == str(MIB)
 
 
-async def test_the_private_tmp_is_small_and_so_is_all_else_that_can_be_written(shell):
+async def test_tmp_and_other_writable_mounts_are_small(shell):
     line = """for place in /tmp /dev/shm; do for n in 1 2 3 4; do head -c 1M /dev/zero > $place/$n; done; cat $place/* | wc -c; done
     for place in / /dev /usr /etc /var /proc "$HOME/.."; do (: > $place/new) && echo written $place; done; true"""
     result = await shell.run(SandboxLevel.BWRAP, line, limits=ProcessLimits(temporary_bytes=2 * MIB))
@@ -328,7 +328,7 @@ async def test_the_private_tmp_is_small_and_so_is_all_else_that_can_be_written(s
     assert written == []
 
 
-async def test_a_command_that_fills_the_disk_is_ended(shell, monkeypatch):
+async def test_command_filling_the_disk_is_killed(shell, monkeypatch):
     from tools_app.exec.processes.running import RunningProcess
 
     left = iter([10_000 * MIB])
@@ -338,12 +338,12 @@ async def test_a_command_that_fills_the_disk_is_ended(shell, monkeypatch):
 
 
 @levels
-async def test_memory_of_one_process_is_bounded(shell, level):
+async def test_process_memory_is_limited(shell, level):
     line = "x = bytearray(600 * 1024 * 1024); print('got it')"
     result = await shell.run(level, f'/usr/bin/python3 -c "{line}"', limits=ProcessLimits(memory_bytes=300 * MIB))
     assert "got it" not in result.out
 
 
 @levels
-async def test_commands_are_the_first_to_go_when_memory_runs_out(shell, level):
+async def test_commands_are_killed_first_when_memory_runs_out(shell, level):
     assert (await shell.run(level, "cat /proc/self/oom_score_adj")).out == "1000\n"

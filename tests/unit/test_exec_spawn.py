@@ -48,53 +48,53 @@ async def read_until(running, words: bytes) -> bytes:
 
 
 @levels
-async def test_the_line_is_read_by_bash_as_it_is(shell, level):
+async def test_command_is_passed_to_bash_unchanged(shell, level):
     line = "printf '%s\\n' \"a  b\" {1..3} 'ünï' \"${BASH_VERSION:+bash}\"; shopt -q login_shell || echo plain"
     result = await shell.run(level, line)
     assert result.out.splitlines() == ["a  b", "1", "2", "3", "ünï", "bash", "plain"]
 
 
 @levels
-async def test_a_line_that_begins_with_a_dash_is_a_line(shell, level):
+async def test_command_may_begin_with_a_dash(shell, level):
     result = await shell.run(level, "-c 'echo an option'")
     assert result.out == ""
     assert "-c: command not found" in result.err
 
 
 @levels
-async def test_a_program_is_run_without_a_shell(shell, level):
+async def test_argv_is_run_without_a_shell(shell, level):
     result = await shell.run(level, "echo never", argv=("/usr/bin/printf", "%s|", "$HOME", "a b", ""))
     assert result.out == "$HOME|a b||"
 
 
 @pytest.mark.parametrize("changed", [{"argv": ("printf", "x")}, {"argv": ()}, {"line": "echo \0"}])
-async def test_what_is_no_command_is_not_started(shell, changed):
+async def test_invalid_command_is_not_started(shell, changed):
     with pytest.raises(SpawnFailed):
         await start_process(shell.spawn(SandboxLevel.BWRAP, changed.pop("line", ""), **changed))
 
 
 @levels
-async def test_both_streams_and_the_code_come_back(shell, level):
+async def test_both_streams_and_the_exit_code_are_returned(shell, level):
     result = await shell.run(level, "echo out; echo err >&2; exit 7")
     assert (result.out, result.err, result.ended.exit_code, result.ended.by) == ("out\n", "err\n", 7, "itself")
 
 
 @levels
-async def test_a_signal_is_told_by_name(shell, level):
+async def test_signal_is_reported_by_name(shell, level):
     result = await shell.run(level, "kill -SEGV $$")
     assert (result.ended.signal, result.ended.timed_out) == ("SIGSEGV", False)
     assert result.err == ""
 
 
 @levels
-async def test_a_program_that_does_not_exist_is_the_commands_own_affair(shell, level):
+async def test_missing_program_exits_with_code_127(shell, level):
     result = await shell.run(level, "no-such-program")
     assert result.ended.exit_code == 127
     assert "command not found" in result.err
 
 
 @levels
-async def test_only_the_three_streams_are_open_in_a_command(shell, level):
+async def test_only_standard_streams_are_open_in_a_command(shell, level):
     held = os.open(shell.secret, os.O_RDONLY)
     os.set_inheritable(held, True)
     try:
@@ -105,7 +105,7 @@ async def test_only_the_three_streams_are_open_in_a_command(shell, level):
 
 
 @levels
-async def test_the_time_out_ends_the_whole_tree_and_keeps_what_was_printed(shell, level, marker):
+async def test_timeout_kills_process_tree_and_keeps_output(shell, level, marker):
     env = shell.spawn(level, "").env
     result = await shell.run(level, RUNAWAYS, env={**env, "MARKER": marker}, timeout_s=3)
     assert (result.out, result.ended.by, result.ended.timed_out, result.ended.exit_code) == ("started\n", "timeout", True, None)
@@ -113,7 +113,7 @@ async def test_the_time_out_ends_the_whole_tree_and_keeps_what_was_printed(shell
 
 
 @levels
-async def test_kill_ends_the_whole_tree_and_keeps_what_was_printed(shell, level, marker):
+async def test_kill_ends_process_tree_and_keeps_output(shell, level, marker):
     spawn = shell.spawn(level, RUNAWAYS.replace("echo started", "echo started; echo more >&2; sleep 0.2; echo last"))
     running = await start_process(replace(spawn, env={**spawn.env, "MARKER": marker}))
     said = await read_until(running, b"last")
@@ -126,7 +126,7 @@ async def test_kill_ends_the_whole_tree_and_keeps_what_was_printed(shell, level,
 
 
 @levels
-async def test_nothing_stays_when_the_command_ends_by_itself(shell, level, marker):
+async def test_background_processes_end_with_the_command(shell, level, marker):
     env = shell.spawn(level, "").env
     result = await shell.run(level, RUNAWAYS.replace("wait", "exit 0"), env={**env, "MARKER": marker})
     assert result.ended.exit_code == 0
@@ -134,7 +134,7 @@ async def test_nothing_stays_when_the_command_ends_by_itself(shell, level, marke
 
 
 @levels
-async def test_leaving_it_ends_it(shell, level, marker):
+async def test_leaving_the_context_kills_the_command(shell, level, marker):
     spawn = shell.spawn(level, "sleep 600", env={"PATH": "/usr/bin:/bin", "MARKER": marker})
     async with await start_process(spawn) as running:
         assert await eventually_async(lambda: bool(find_marked_processes(marker)))
@@ -157,7 +157,7 @@ async def test_stdin_is_written_and_closed(shell, level):
 
 
 @levels
-async def test_a_terminal_is_one(shell, level):
+async def test_pty_command_has_a_terminal(shell, level):
     spawn = shell.spawn(
         level, "test -t 0 && test -t 1 && test -t 2 && echo yes >/dev/tty; read -r word; echo got $word; stty size", pty=True
     )
@@ -170,7 +170,7 @@ async def test_a_terminal_is_one(shell, level):
 
 
 @levels
-async def test_ctrl_c_reaches_the_command_and_nobody_else(shell, level):
+async def test_ctrl_c_reaches_only_the_command(shell, level):
     spawn = shell.spawn(level, "trap 'echo heard; exit 3' INT; echo ready; while :; do sleep 0.05; done", pty=True)
     running = await start_process(spawn)
     await read_until(running, b"ready")
@@ -181,7 +181,7 @@ async def test_ctrl_c_reaches_the_command_and_nobody_else(shell, level):
 
 
 @levels
-async def test_keys_need_a_terminal(shell, level):
+async def test_sending_keys_requires_a_terminal(shell, level):
     async with await start_process(shell.spawn(level, "cat")) as running:
         with pytest.raises(NoTerminal):
             await running.send_keys("enter")
@@ -189,14 +189,14 @@ async def test_keys_need_a_terminal(shell, level):
             running.resize(1, 1)
 
 
-def test_keys_have_names():
+def test_key_names_are_encoded_and_unknown_ones_rejected():
     assert encode_keys("ctrl-c", "UP", "enter", "ctrl-z") == b"\x03\x1b[A\r\x1a"
     with pytest.raises(UnknownKey):
         encode_keys("enter", "no-such-key")
 
 
 @levels
-async def test_a_command_that_prints_without_end_is_read_within_bounds(shell, level):
+async def test_endless_output_is_read_within_bounds(shell, level):
     running = await start_process(shell.spawn(level, "echo first; head -c 200M /dev/zero | tr '\\0' x; echo last"))
     running.close_stdin()
     collector = OutputCollector()
@@ -213,7 +213,7 @@ async def test_a_command_that_prints_without_end_is_read_within_bounds(shell, le
 
 
 @levels
-async def test_what_nobody_reads_waits_in_the_pipe_and_the_time_out_still_comes(shell, level):
+async def test_unread_output_does_not_delay_the_timeout(shell, level):
     running = await start_process(shell.spawn(level, "head -c 100M /dev/zero", timeout_s=2))
     ended = await running.wait()
     assert ended.timed_out
@@ -221,7 +221,7 @@ async def test_what_nobody_reads_waits_in_the_pipe_and_the_time_out_still_comes(
     assert sum([len(chunk.data) async for chunk in running.output()]) < 20 * running_module.CHUNK_BYTES
 
 
-async def test_a_sandbox_that_cannot_be_made_says_why_and_runs_nothing(shell, monkeypatch):
+async def test_unavailable_sandbox_gives_reason_and_runs_no_command(shell, monkeypatch):
     from tools_app.exec.sandbox import bwrap
 
     monkeypatch.setattr(bwrap, "NO_CAPABILITIES", ("--no-such-option",))
@@ -230,7 +230,7 @@ async def test_a_sandbox_that_cannot_be_made_says_why_and_runs_nothing(shell, mo
     assert os.listdir(shell.workspace) == []
 
 
-async def test_it_works_under_the_workers_event_loop(shell):
+async def test_command_runs_under_the_worker_event_loop(shell):
     """uvloop watches descriptors and children in its own way."""
     code = f"""
 import uvloop
@@ -252,7 +252,7 @@ uvloop.run(main())
     assert said.decode().splitlines() == ["hello 4"] * 6
 
 
-def test_the_collector_keeps_whole_characters_and_counts_what_it_cut():
+def test_collector_keeps_whole_characters_and_counts_omissions():
     collector = OutputCollector(limit=101)
     for start_at in range(0, 900, 7):
         collector.feed(OutputChunk("stdout", ("é" * 450).encode()[start_at : start_at + 7]))
@@ -267,7 +267,7 @@ def test_the_collector_keeps_whole_characters_and_counts_what_it_cut():
 @pytest.mark.parametrize(
     ("out", "err", "truncated"), [(40, 60, False), (100, 0, False), (500, 10, True), (10, 500, True), (500, 500, True)]
 )
-def test_the_limit_is_shared_and_neither_stream_is_lost(out, err, truncated):
+def test_output_limit_is_shared_between_both_streams(out, err, truncated):
     collector = OutputCollector(limit=100)
     collector.feed(OutputChunk("stdout", b"o" * out))
     collector.feed(OutputChunk("stderr", b"e" * err))
@@ -280,7 +280,7 @@ def test_the_limit_is_shared_and_neither_stream_is_lost(out, err, truncated):
     assert printed.cut_bytes >= max(0, out + err - 101)
 
 
-def test_live_text_shows_split_characters_whole():
+def test_stream_decoder_joins_split_characters():
     live = StreamDecoder()
     data = "añ€😀".encode()
     assert "".join(live.feed(OutputChunk("stdout", data[at : at + 1])) for at in range(len(data))) == "añ€😀"

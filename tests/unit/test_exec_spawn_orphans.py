@@ -76,7 +76,7 @@ def end(marker):
 
 
 @levels
-def test_a_killed_worker_leaves_nothing(tmp_path, level):
+def test_killed_worker_leaves_no_processes(tmp_path, level):
     marker = f"marked-{uuid.uuid4().hex}"
     with parent(tmp_path, level, marker, RUNAWAYS) as process:
         while process.stdout.readline() != "started\n":
@@ -87,7 +87,7 @@ def test_a_killed_worker_leaves_nothing(tmp_path, level):
 
 
 @pytest.mark.parametrize(("level", "fault"), [(SandboxLevel.BWRAP, NO_DIE_WITH_PARENT), (SandboxLevel.NONE, NO_GUARD)])
-def test_without_its_bond_the_check_turns_red(tmp_path, level, fault):
+def test_processes_survive_killed_worker_without_parent_watch(tmp_path, level, fault):
     marker = f"marked-{uuid.uuid4().hex}"
     (tmp_path / "faulty").mkdir()
     (tmp_path / "faulty" / "guard.py").write_text(DEAF_GUARD)
@@ -103,7 +103,7 @@ def test_without_its_bond_the_check_turns_red(tmp_path, level, fault):
 
 
 @levels
-def test_a_worker_that_is_killed_while_it_starts_a_command_leaves_nothing(tmp_path, level):
+def test_worker_killed_while_starting_command_leaves_no_processes(tmp_path, level):
     """At any moment of the start: the walls half built, the command waiting for its word."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")

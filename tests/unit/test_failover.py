@@ -54,7 +54,7 @@ def reply_of(events: Sequence[AskEvent]) -> Replied:
     return events[-1]
 
 
-async def test_an_answer_begins_with_its_name_and_ends_whole() -> None:
+async def test_reply_starts_with_message_id_and_ends_complete() -> None:
     events = await Asking(thinks("hm") + says("Hel", "lo")).run()
     assert events[:4] == [MessageStarted("m1", 1), ThinkingDelta("hm"), TextDelta("Hel"), TextDelta("lo")]
     reply = reply_of(events)
@@ -62,7 +62,7 @@ async def test_an_answer_begins_with_its_name_and_ends_whole() -> None:
     assert (reply.message.text, reply.message.thinking) == ("Hello", "hm")
 
 
-async def test_a_cut_stream_is_tried_again_and_nothing_is_shown_twice() -> None:
+async def test_cut_stream_is_retried_without_repeating_text() -> None:
     asking = Asking(says("Half an ans") + fails("cut"), says("The whole answer"))
     events = await asking.run()
     assert AttemptReset("m1", 2, FailureKind.CUT, 0.0) in events
@@ -71,14 +71,14 @@ async def test_a_cut_stream_is_tried_again_and_nothing_is_shown_twice() -> None:
     assert asking.slept == []
 
 
-async def test_a_stream_that_is_cut_twice_is_given_up() -> None:
+async def test_stream_cut_twice_is_abandoned() -> None:
     failure = await Asking(says("a") + fails("cut"), says("b") + fails("cut", "broke")).failure()
     assert failure.kind is FailureKind.CUT
     assert failure.message == "broke (gave up after 2 attempts: cut, cut)"
 
 
 @pytest.mark.parametrize("kind", ["rate_limit", "unavailable", "timeout"])
-async def test_a_busy_provider_is_asked_three_times_with_growing_pauses(kind: str) -> None:
+async def test_busy_provider_gets_three_attempts_with_backoff(kind: str) -> None:
     asking = Asking(fails(kind), fails(kind), says("at last"))
     events = await asking.run()
     resets = [event for event in events if isinstance(event, AttemptReset)]
@@ -89,7 +89,7 @@ async def test_a_busy_provider_is_asked_three_times_with_growing_pauses(kind: st
     assert reply_of(events).attempt == 3
 
 
-async def test_after_the_third_failure_the_error_says_what_was_tried() -> None:
+async def test_error_after_third_failure_lists_the_attempts() -> None:
     failure = await Asking(fails("timeout"), fails("unavailable"), fails("rate_limit", "slow down", status=429)).failure()
     assert failure.kind is FailureKind.RATE_LIMIT
     assert failure.status == 429
@@ -97,13 +97,13 @@ async def test_after_the_third_failure_the_error_says_what_was_tried() -> None:
 
 
 @pytest.mark.parametrize("kind", ["rate_limit", "unavailable", "timeout"])
-async def test_a_provider_that_fails_after_it_began_to_speak_is_not_asked_again(kind: str) -> None:
+async def test_provider_failing_mid_reply_is_not_retried(kind: str) -> None:
     failure = await Asking(says("Well") + fails(kind, "no more")).failure()
     assert failure.message == "no more"
 
 
 @pytest.mark.parametrize("kind", ["auth", "billing", "context_overflow", "format", "empty"])
-async def test_what_would_fail_again_is_not_tried_again(kind: str) -> None:
+async def test_permanent_failure_is_not_retried(kind: str) -> None:
     assert (await Asking(fails(kind)).failure()).kind == kind
 
 
@@ -113,45 +113,45 @@ async def test_retry_after_is_honoured_up_to_ten_seconds() -> None:
     assert asking.slept == [9.5]
 
 
-async def test_a_provider_that_wants_a_longer_pause_is_given_up_at_once() -> None:
+async def test_longer_retry_after_fails_immediately() -> None:
     failure = await Asking(fails("rate_limit", retry_after=11)).failure()
     assert failure.retry_after == 11
 
 
-async def test_cuts_and_busy_providers_have_allowances_of_their_own() -> None:
+async def test_cut_streams_and_busy_providers_have_separate_retries() -> None:
     events = await Asking(fails("unavailable"), says("x") + fails("cut"), fails("unavailable"), says("ok")).run()
     assert reply_of(events).attempt == 4
 
 
-async def test_thinking_tags_become_thinking_across_chunk_borders() -> None:
+async def test_thinking_tags_are_parsed_across_chunk_boundaries() -> None:
     events = await Asking(says("<thi", "nk>let me see</th", "ink>\n\nForty", "-two")).run()
     assert shown_text(events) == "Forty-two" == reply_of(events).message.text
     assert "".join(event.text for event in events if isinstance(event, ThinkingDelta)) == "let me see"
     assert reply_of(events).message.thinking == "let me see"
 
 
-async def test_text_held_back_as_a_possible_tag_is_not_lost() -> None:
+async def test_text_buffered_as_possible_tag_is_not_lost() -> None:
     events = await Asking(says("a <thi")).run()
     assert shown_text(events) == "a <thi" == reply_of(events).message.text
 
 
-async def test_a_broken_attempt_leaves_no_open_tag_behind() -> None:
+async def test_failed_attempt_leaves_no_open_thinking_tag() -> None:
     events = await Asking(says("<think>half") + fails("cut"), says("clear")).run()
     assert reply_of(events).message.text == "clear"
     assert reply_of(events).message.thinking == ""
 
 
-async def test_an_answer_that_is_all_thinking_is_empty() -> None:
+async def test_reply_with_only_thinking_is_empty() -> None:
     assert (await Asking(says("<think>never said")).failure()).kind is FailureKind.EMPTY
 
 
-async def test_an_answer_of_tool_calls_alone_is_an_answer() -> None:
+async def test_reply_with_only_tool_calls_is_valid() -> None:
     events = await Asking(calls("read", path="x")).run()
     assert reply_of(events).message.tool_calls[0].name == "read"
     assert reply_of(events).finish_reason == "tool_calls"
 
 
-async def test_nul_characters_never_reach_the_rows() -> None:
+async def test_nul_characters_are_removed_from_replies() -> None:
     events = await Asking(thinks("h\0m") + says("a\0b") + calls("write", path="x", content="c\0d")).run()
     reply = reply_of(events)
     assert (reply.message.text, reply.message.thinking) == ("ab", "hm")

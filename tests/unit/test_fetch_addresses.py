@@ -61,16 +61,16 @@ INTERNAL = {
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses_pass(address):
+def test_public_addresses_are_allowed(address):
     assert why_not_public(ip_address(address)) == ""
 
 
 @pytest.mark.parametrize(("address", "kind"), INTERNAL.items())
-def test_every_other_kind_is_refused_by_its_name(address, kind):
+def test_non_public_address_is_refused_with_its_kind(address, kind):
     assert kind in why_not_public(ip_address(address))
 
 
-def test_the_check_of_ipv6_can_fail(monkeypatch):
+def test_embedded_ipv4_passes_if_all_ipv6_is_public(monkeypatch):
     """Were all of IPv6 taken for public, the embedded addresses would pass: the table is what stops them."""
     monkeypatch.setattr(addresses, "PUBLIC_V6", addresses.ipaddress.IPv6Network("::/0"))
     assert why_not_public(ip_address("64:ff9b::7f00:1")) == ""
@@ -88,7 +88,7 @@ def test_the_check_of_ipv6_can_fail(monkeypatch):
         ("0x.example", "0x.example"),
     ],
 )
-def test_a_host_has_one_spelling(text, host):
+def test_host_is_normalized_to_one_spelling(text, host):
     assert normalize_host(text) == host
 
 
@@ -109,7 +109,7 @@ def test_a_host_has_one_spelling(text, host):
         "256.1.1.1",
     ],
 )
-def test_odd_spellings_of_ipv4_are_refused(text):
+def test_nonstandard_ipv4_spellings_are_refused(text):
     with pytest.raises(ValueError, match="four decimal numbers"):
         normalize_host(text)
 
@@ -117,7 +117,7 @@ def test_odd_spellings_of_ipv4_are_refused(text):
 @pytest.mark.parametrize(
     "text", ["", ".", "a..b", "a b", "a%2fb", "%6cocalhost", "a\\b", "x" * 64, "fe80::1%eth0", "a." * 130, "a@b", "é.example"]
 )
-def test_what_is_no_host_is_refused(text):
+def test_invalid_host_is_refused(text):
     with pytest.raises(ValueError):
         normalize_host(text)
 
@@ -148,7 +148,7 @@ def test_what_is_no_host_is_refused(text):
         ("http://" + "x" * 9000, "url"),
     ],
 )
-def test_a_url_is_refused_by_rule(url, rule):
+def test_url_is_refused_with_the_matching_rule(url, rule):
     with pytest.raises(FetchDenied) as refused:
         parse_target(url)
     assert refused.value.rule == rule
@@ -164,17 +164,17 @@ def test_a_url_is_refused_by_rule(url, rule):
         ("http://[::ffff:127.0.0.1]/", "::ffff:7f00:1"),
     ],
 )
-def test_check_and_request_have_the_same_host(url, host):
+def test_checked_host_equals_requested_host(url, host):
     target = parse_target(url)
     assert (target.host, target.url.raw_host) == (host, host)
 
 
-def test_a_target_has_no_fragment_and_its_port():
+def test_target_drops_the_fragment_and_has_a_port():
     target = parse_target("https://example.com/a?b=c#secret")
     assert (str(target.url), target.origin) == ("https://example.com/a?b=c", ("https", "example.com", 443))
 
 
-def test_a_list_opens_exactly_what_it_names():
+def test_allowlist_matches_exactly_its_entries():
     allow = Allowlist.parse("Searx.LAN.:8888, wiki.lan, 127.0.0.1:8888, [::1]:9000, 10.0.5.0/24")
     inside, outside = ip_address("10.0.5.9"), ip_address("10.0.6.9")
     assert allow.allows("searx.lan", 8888, outside)
@@ -191,13 +191,13 @@ def test_a_list_opens_exactly_what_it_names():
 
 
 @pytest.mark.parametrize("entry", ["10.0.0.1/8", "host:0", "host:70000", "::1", "http://host", "a b", "127.1", "host:x", "*"])
-def test_an_entry_that_is_none_stops_the_start_in_words(entry, monkeypatch):
+def test_invalid_allowlist_entry_raises_settings_error(entry, monkeypatch):
     monkeypatch.setenv("CLAWSITE_FETCH_ALLOW", f"good.lan, {entry}")
     with pytest.raises(environment.SettingsError, match="CLAWSITE_FETCH_ALLOW"):
         environment.fetch_allowlist()
 
 
-def test_the_list_is_read_from_the_environment(monkeypatch):
+def test_allowlist_is_read_from_the_environment(monkeypatch):
     monkeypatch.setenv("CLAWSITE_FETCH_ALLOW", " searx.lan:8888 ,")
     assert environment.fetch_allowlist() == Allowlist(frozenset({("searx.lan", 8888)}))
     monkeypatch.delenv("CLAWSITE_FETCH_ALLOW")
@@ -205,7 +205,7 @@ def test_the_list_is_read_from_the_environment(monkeypatch):
 
 
 @pytest.mark.parametrize("url", ["", "http://127.0.0.1:8888", "https://searx.lan/searx/", "http://[::1]:8888"])
-def test_the_search_engines_address_is_read(url, monkeypatch):
+def test_searxng_url_is_read_from_the_environment(url, monkeypatch):
     monkeypatch.setenv("CLAWSITE_SEARXNG_URL", f" {url} ")
     assert environment.searxng_url() == url.rstrip("/")
 
@@ -224,7 +224,7 @@ def test_the_search_engines_address_is_read(url, monkeypatch):
         "http://[::",
     ],
 )
-def test_an_address_that_is_none_stops_the_start_in_words(url, monkeypatch):
+def test_invalid_searxng_url_raises_settings_error(url, monkeypatch):
     monkeypatch.setenv("CLAWSITE_SEARXNG_URL", url)
     with pytest.raises(environment.SettingsError, match="CLAWSITE_SEARXNG_URL"):
         environment.searxng_url()

@@ -16,7 +16,7 @@ from tests.harness.http_servers import drip_bytes, http_server, never_respond, r
 NOWHERE = Allowlist()
 
 
-async def test_a_long_answer_ends_at_the_cap():
+async def test_long_response_is_truncated_at_the_size_limit():
     async def endless(request):
         response = web.StreamResponse()
         await response.prepare(request)
@@ -31,7 +31,7 @@ async def test_a_long_answer_ends_at_the_cap():
 
 @pytest.mark.parametrize(("size", "truncated"), [(999, False), (1000, False), (1001, True)])
 @pytest.mark.parametrize("zipped", [False, True])
-async def test_the_cap_is_exact(size, truncated, zipped):
+async def test_size_limit_is_exact(size, truncated, zipped):
     body = bytes(range(256)) * 8
     packed = gzip.compress(body[:size]) if zipped else body[:size]
     async with http_server({"/": web.Response(body=packed, headers={"content-encoding": "gzip"} if zipped else {})}) as there:
@@ -39,7 +39,7 @@ async def test_the_cap_is_exact(size, truncated, zipped):
     assert (answer.body, answer.truncated) == (body[: min(size, 1000)], truncated)
 
 
-async def test_a_bomb_is_unpacked_to_the_cap_and_no_further(monkeypatch):
+async def test_decompression_bomb_stops_at_the_size_limit(monkeypatch):
     unpacked = []
 
     class Watched:
@@ -63,7 +63,7 @@ async def test_a_bomb_is_unpacked_to_the_cap_and_no_further(monkeypatch):
     assert sum(unpacked) == 100_001
 
 
-async def test_an_endless_stream_that_unpacks_to_nothing_ends_too():
+async def test_endless_stream_decompressing_to_zero_bytes_is_stopped():
     async def nothing(request):
         response = web.StreamResponse(headers={"content-encoding": "gzip"})
         await response.prepare(request)
@@ -81,7 +81,7 @@ async def test_an_endless_stream_that_unpacks_to_nothing_ends_too():
     [("gzip", b"no gzip", "is corrupt"), ("gzip", gzip.compress(b"x" * 99)[:-9], "is incomplete"), ("br", b"x", "not requested")],
     ids=["no gzip", "half", "brotli"],
 )
-async def test_a_body_that_cannot_be_unpacked_fails_in_words(encoding, body, words):
+async def test_undecodable_body_raises_fetch_failed(encoding, body, words):
     async with http_server({"/": web.Response(body=body, headers={"content-encoding": encoding})}) as there:
         with pytest.raises(FetchFailed, match=words):
             await fetch(there.url, allow=there.allow)
@@ -92,7 +92,7 @@ async def test_a_body_that_cannot_be_unpacked_fails_in_words(encoding, body, wor
     [b"x: " + b"y" * 20_000, b"\r\n".join(b"x%d: y" % number for number in range(1000))],
     ids=["one long line", "many lines"],
 )
-async def test_an_endless_header_is_cut_off(header):
+async def test_endless_header_is_cut_off(header):
     async def reply(reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\n" + header + b"\r\n\r\n")
 
@@ -102,14 +102,14 @@ async def test_an_endless_header_is_cut_off(header):
 
 
 @pytest.mark.parametrize("answer", [drip_bytes, never_respond], ids=["drip", "silence"])
-async def test_the_time_counts_for_the_whole(answer):
+async def test_timeout_covers_the_whole_request(answer):
     async with http_server(answer) as there:
         with pytest.raises(FetchFailed, match=r"no complete response within 0\.3 s"):
             await fetch(there.url, allow=there.allow, timeout_s=0.3)
         await asyncio.wait_for(there.left.wait(), 20)
 
 
-async def test_a_slow_name_server_is_part_of_the_time(monkeypatch):
+async def test_slow_name_resolution_counts_toward_the_timeout(monkeypatch):
     async def slow(host, port):
         await asyncio.Event().wait()
 
@@ -131,7 +131,7 @@ async def test_cancelling_closes_the_connection(eventually):
 # Failures in words, and what stays unsaid
 
 
-async def test_no_such_name_and_no_such_server_are_said():
+async def test_unresolvable_name_and_refused_connection_are_reported():
     with pytest.raises(FetchFailed, match="can.t be resolved"):
         await fetch("http://no-such-name.invalid/", allow=NOWHERE)
     async with http_server({}) as there:
@@ -143,7 +143,7 @@ async def test_no_such_name_and_no_such_server_are_said():
 @pytest.mark.parametrize(
     "reply", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc", b"SSH-2.0-OpenSSH\r\n\r\n"], ids=["nothing", "half", "ssh"]
 )
-async def test_an_answer_that_breaks_off_is_a_failure(reply):
+async def test_truncated_response_is_a_failure(reply):
     async def answer(reader, writer):
         writer.write(reply)
 
@@ -152,7 +152,7 @@ async def test_an_answer_that_breaks_off_is_a_failure(reply):
             await fetch(there.url, allow=there.allow)
 
 
-async def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
+async def test_proxy_from_the_environment_is_not_used(monkeypatch):
     async with http_server({"/": text_response("direct")}) as there, http_server({"/": text_response("proxy")}) as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
@@ -162,7 +162,7 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
         assert proxy.requests == []
 
 
-async def test_no_url_and_no_secret_is_logged(caplog):
+async def test_urls_and_secrets_are_not_logged(caplog):
     caplog.set_level(logging.DEBUG)
     async with http_server({"/": redirect_to("/b?token=s3cret"), "/b": text_response("x")}) as there:
         await fetch(f"{there.url}/?token=s3cret", allow=there.allow, headers={"Authorization": "s3cret"})
@@ -175,6 +175,6 @@ async def test_no_url_and_no_secret_is_logged(caplog):
     assert not [line for line in ours if "s3cret" in line]
 
 
-def test_the_content_type_is_read_without_its_parameters():
+def test_content_type_is_parsed_without_parameters():
     assert FetchResponse("u", 200, {"content-type": "Text/HTML; charset=x"}, b"").content_type == "text/html"
     assert FetchResponse("u", 200, {}, b"").content_type == ""

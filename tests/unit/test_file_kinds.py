@@ -28,11 +28,11 @@ from sessions_app.sessions.file_types import (
         (b"", ""),
     ],
 )
-def test_an_image_is_known_by_its_first_bytes(head: bytes, kind: str) -> None:
+def test_image_type_is_detected_from_leading_bytes(head: bytes, kind: str) -> None:
     assert detect_image_type(head) == kind
 
 
-def test_what_a_sender_says_is_only_a_claim() -> None:
+def test_declared_mime_type_is_normalized() -> None:
     assert declared_image_type("a.PNG", "") == declared_image_type("a", "image/png; charset=x") == "image/png"
     assert declared_image_type("a.svg", "image/svg+xml") == ""
     assert clean_mime_type("Text/Plain; charset=utf-8") == "text/plain"
@@ -64,12 +64,12 @@ def test_what_a_sender_says_is_only_a_claim() -> None:
         ("a.txt. .", "a.txt"),
     ],
 )
-def test_a_name_is_only_a_name(given: str, name: str) -> None:
+def test_file_name_is_stripped_of_its_path(given: str, name: str) -> None:
     assert clean_file_name(given) == name
 
 
 @given(st.text(max_size=400))
-def test_every_name_can_stand_in_a_directory(given: str) -> None:
+def test_cleaned_file_name_is_valid_in_any_directory(given: str) -> None:
     name = clean_file_name(given)
     assert 0 < len(name.encode()) <= MAX_NAME_LENGTH
     assert not {"/", "\\", "\0", "\n", '"'} & set(name)
@@ -77,11 +77,11 @@ def test_every_name_can_stand_in_a_directory(given: str) -> None:
     assert clean_file_name(name) == name
 
 
-def test_a_long_name_keeps_its_ending() -> None:
+def test_long_file_name_keeps_its_extension() -> None:
     assert clean_file_name("长" * 200 + ".tar.gz").endswith("长.tar.gz") or clean_file_name("长" * 200 + ".gz").endswith("长.gz")
 
 
-def test_text_is_utf_8_and_nothing_else() -> None:
+def test_only_utf_8_is_decoded_as_text() -> None:
     assert decode_text("grüß 你好".encode()) == "grüß 你好"
     assert decode_text(b"\xef\xbb\xbfx") == "x"
     assert decode_text(b"\xff\xfe") is None
@@ -89,5 +89,5 @@ def test_text_is_utf_8_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(("size", "words"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KB"), (20 << 20, "20 MB")])
-def test_a_size_in_words(size: int, words: str) -> None:
+def test_size_is_formatted_for_humans(size: int, words: str) -> None:
     assert format_size(size) == words

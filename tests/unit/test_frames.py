@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clawsite.gateway.protocol.frames import BadFrame, choose_protocol, encode_event, encode_failure, encode_success, parse_request
 
 
-def test_a_request_is_read_with_everything_a_client_may_add():
+def test_request_is_parsed_with_optional_properties():
     request = parse_request('{"type":"req","id":"1","method":"agent","params":{"a":1},"idempotencyKey":"k","traceparent":"x"}')
     assert (request.id, request.method, request.params, request.idempotency_key) == ("1", "agent", {"a": 1}, "k")
 
@@ -31,14 +31,14 @@ def test_a_request_is_read_with_everything_a_client_may_add():
         ("[" * 100_000, "invalid"),
     ],
 )
-def test_what_is_not_a_request_is_refused_with_its_id_where_it_has_one(text, id):
+def test_invalid_request_is_refused_with_its_id(text, id):
     with pytest.raises(BadFrame) as bad:
         parse_request(text)
     assert bad.value.id == id
     assert bad.value.message.startswith("invalid frame")
 
 
-def test_a_complaint_never_repeats_what_was_sent():
+def test_error_message_never_repeats_the_request():
     with pytest.raises(BadFrame) as bad:
         parse_request('{"type":"req","id":"a","method":"x","params":"secret-token"}')
     assert "secret-token" not in bad.value.message
@@ -60,7 +60,7 @@ def test_a_complaint_never_repeats_what_was_sent():
         (4, 1, None),
     ],
 )
-def test_the_newest_protocol_both_speak_is_chosen(lowest, highest, chosen):
+def test_newest_common_protocol_is_chosen(lowest, highest, chosen):
     assert choose_protocol(lowest, highest) == chosen
 
 
@@ -74,7 +74,7 @@ JSON = st.recursive(
 
 
 @given(payload=JSON, seq=st.integers(1, 10**9), version=st.none() | st.integers(0, 10**6))
-def test_an_event_spliced_from_halves_is_the_event_written_whole(payload, seq, version):
+def test_event_encoded_in_halves_equals_whole_event(payload, seq, version):
     encoded = encode_event("agent", payload, state_version=version)
     text = encoded.with_seq(seq)
     expected = {"type": "event", "event": "agent", "seq": seq, "payload": payload}
@@ -84,7 +84,7 @@ def test_an_event_spliced_from_halves_is_the_event_written_whole(payload, seq, v
     assert len(text.encode()) <= encoded.size
 
 
-def test_a_response_has_only_the_properties_of_a_closed_schema():
+def test_response_has_only_properties_of_the_schema():
     assert json.loads(encode_success("1", {"a": 1})) == {"type": "res", "id": "1", "ok": True, "payload": {"a": 1}}
     failure = json.loads(encode_failure("1", {"code": "CONFLICT", "message": "m"}, {"status": "error"}))
     assert failure == {

@@ -38,19 +38,19 @@ def codes(source: str) -> Iterator[str]:
         yield from (each.value for each in given if isinstance(each, ast.Constant) and CODE.fullmatch(str(each.value)))
 
 
-def test_every_code_of_the_gate_has_a_sentence() -> None:
+def test_every_gate_code_has_a_short_reason() -> None:
     used = {code for path in SOURCES for code in codes(path.read_text())}
     assert {"arguments", "files", "inline-code", "own-guard", "not-allowlisted"} <= used
     assert used - NO_REASON == SHORT_REASONS.keys() - NOT_OF_THE_GATE
 
 
 @pytest.mark.parametrize(("language", "short"), [("en", ""), ("zh-hans", "有程序不在允许列表中。")])
-def test_what_the_gate_says_stands_behind_our_sentence(language: str, short: str) -> None:
+def test_gate_text_follows_the_short_reason(language: str, short: str) -> None:
     with translation.override(language):
         told = gate_reason_text("not-allowlisted", "<ls> is not on the allowlist.")
     assert (told["short"], told["words"]) == (short, "&lt;ls&gt; is not on the allowlist.")
 
 
-def test_a_question_from_before_may_have_a_code_that_is_gone() -> None:
+def test_unknown_code_of_old_approval_request_is_shown() -> None:
     with translation.override("zh-hans"):
         assert gate_reason_text("forgotten", "It was so.") == {"code": "forgotten", "short": "", "words": "It was so."}

@@ -45,7 +45,7 @@ def is_for_people(path: str) -> bool:
     return path.startswith(PLACES) or "admin" in Path(path).parts or Path(path).name.startswith("admin")
 
 
-def test_only_what_has_a_person_behind_it_changes_a_guard():
+def test_only_user_facing_code_changes_a_guard():
     callers = {}
     for folder in SOURCES:
         for file in (PROJECT / folder).rglob("*.py"):
@@ -69,7 +69,7 @@ def test_only_what_has_a_person_behind_it_changes_a_guard():
         "def run(args): policies.save_policy(scope='agent', subject='main', profile='full')",
     ],
 )
-def test_a_tool_that_did_would_be_found(fault):
+def test_tool_that_changes_a_guard_is_detected(fault):
     assert changes_in(fault)
     assert not is_for_people("tools_app/builtin/helpful.py")
     assert not is_for_people("agents/runner.py")

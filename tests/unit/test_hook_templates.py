@@ -36,20 +36,20 @@ FACTS = TemplateValues(
         ("{{ 1 + 1 }}{{payload['x']}}{{}}", ""),
     ],
 )
-def test_a_template_gives_values_and_nothing_else(template, text):
+def test_template_renders_values_only(template, text):
     assert render_template(template, FACTS) == text
 
 
-def test_a_value_that_looks_like_a_place_stays_as_it_is():
+def test_placeholder_inside_a_value_is_not_rendered():
     assert render_template("{{payload.a}}", TemplateValues(payload={"a": "{{payload.b}}", "b": "secret"})) == "{{payload.b}}"
 
 
-def test_the_whole_body_of_any_kind_can_be_told():
+def test_whole_payload_of_any_type_can_be_rendered():
     assert render_template("{{payload}}", TemplateValues(payload=[1, "two"])) == '[\n  1,\n  "two"\n]'
     assert render_template("{{payload}}", TemplateValues(payload="words")) == "words"
 
 
-def test_long_values_and_long_results_are_cut_and_say_so():
+def test_long_values_and_results_are_truncated_with_note():
     one = render_template("{{payload.a}}", TemplateValues(payload={"a": "x" * (MAX_VALUE_LENGTH + 5)}))
     assert one.endswith("x… (cut: 5 more characters)")
     assert len(one) < MAX_VALUE_LENGTH + 100
@@ -58,17 +58,17 @@ def test_long_values_and_long_results_are_cut_and_say_so():
 
 
 @pytest.mark.parametrize("template", ["{{payload.a}", "a }} b", "{{a b}}", "{{}}", "{{headers}}", "{{query[0]}}", "{{now.year}}"])
-def test_what_can_never_give_anything_is_refused(template):
+def test_invalid_template_is_rejected(template):
     with pytest.raises(TemplateError):
         check_template(template)
 
 
 @pytest.mark.parametrize("template", ["", "words", "{{payload}}", "{{a-b.c_d[3].$e}}", "{{headers.x-github-event}} {{now}}"])
-def test_what_can_is_taken(template):
+def test_valid_template_is_accepted(template):
     check_template(template)
 
 
-def test_too_much_is_refused():
+def test_oversized_template_is_rejected():
     with pytest.raises(TemplateError):
         check_template("{{a}}" * 101)
     with pytest.raises(TemplateError):

@@ -50,7 +50,7 @@ def cursors(watcher) -> list[int]:
     return [payload["cursor"] for payload in payloads(watcher, "agent")]
 
 
-async def test_a_run_is_told_in_order_with_its_numbers(world):
+async def test_run_events_are_delivered_in_order_with_seq(world):
     watcher = await world.watcher()
     for event in world.log.run("hello world"):
         await world.tell(event)
@@ -69,7 +69,7 @@ async def test_a_run_is_told_in_order_with_its_numbers(world):
     assert [frame["seq"] for frame in frames(watcher)] == list(range(1, len(frames(watcher)) + 1))
 
 
-async def test_without_holes_the_rows_are_read_only_to_open_the_session(world):
+async def test_events_without_gaps_need_no_further_database_reads(world):
     await world.watcher()
     events = world.log.run("a b c d e f")
     await world.tell(events[0])
@@ -79,7 +79,7 @@ async def test_without_holes_the_rows_are_read_only_to_open_the_session(world):
     assert world.rows.asked == []
 
 
-async def test_what_the_bus_lost_is_read_from_the_rows(world):
+async def test_events_lost_by_the_bus_are_read_from_database(world):
     watcher = await world.watcher()
     events = world.log.run("a b c d e f")
     await world.tell(events[0])
@@ -88,7 +88,7 @@ async def test_what_the_bus_lost_is_read_from_the_rows(world):
     assert cursors(watcher) == [1, 2, 3, 4, 5, 6, 7]
 
 
-async def test_doubled_and_reordered_messages_are_told_once_and_in_order(world):
+async def test_duplicate_and_reordered_messages_are_delivered_once_in_order(world):
     watcher = await world.watcher()
     events = world.log.run(" ".join(str(number) for number in range(40)))
     told = events * 2
@@ -99,7 +99,7 @@ async def test_doubled_and_reordered_messages_are_told_once_and_in_order(world):
     assert cursors(watcher) == [event["cursor"] for event in events]
 
 
-async def test_an_event_too_large_for_the_bus_is_told_from_its_row(world):
+async def test_oversized_bus_event_is_read_from_database(world):
     watcher = await world.watcher()
     events = world.log.run("a b")
     await world.tell(*events[:3])
@@ -108,7 +108,7 @@ async def test_an_event_too_large_for_the_bus_is_told_from_its_row(world):
     assert payloads(watcher, "agent")[3]["data"]["delta"] == " b"
 
 
-async def test_a_run_whose_every_message_was_lost_is_found_by_the_poll(world):
+async def test_run_with_all_messages_lost_is_found_by_poll(world):
     watcher = await world.watcher()
     world.log.run("nobody told me")
     world.log.commit()
@@ -118,7 +118,7 @@ async def test_a_run_whose_every_message_was_lost_is_found_by_the_poll(world):
     assert payloads(watcher, "chat")[-1]["state"] == "final"
 
 
-async def test_a_broken_database_costs_time_but_no_event(world):
+async def test_database_failure_delays_events_without_losing_them(world):
     watcher = await world.watcher()
     events = world.log.run("a b c")
     world.rows.broken = True
@@ -133,7 +133,7 @@ async def test_a_broken_database_costs_time_but_no_event(world):
     assert cursors(watcher) == [1, 2, 3, 4, 5]
 
 
-async def test_events_from_before_anybody_listened_are_not_told(world):
+async def test_events_from_before_connecting_are_not_delivered(world):
     for event in world.log.run("old news"):
         event["ts"] = 1
     watcher = await world.watcher()
@@ -142,7 +142,7 @@ async def test_events_from_before_anybody_listened_are_not_told(world):
     assert cursors(watcher)[0] == accepted["cursor"]
 
 
-async def test_who_joins_in_mid_run_is_shown_the_whole_answer_so_far(world):
+async def test_client_joining_mid_run_gets_the_text_so_far(world):
     events = world.log.run("one two three")
     for event in events[:4]:
         event["ts"] = 1  # before anybody came
@@ -152,7 +152,7 @@ async def test_who_joins_in_mid_run_is_shown_the_whole_answer_so_far(world):
     assert first["message"]["content"][0]["text"] == "one two three"
 
 
-async def test_a_session_that_was_forgotten_is_not_told_twice(world, monkeypatch):
+async def test_evicted_session_is_not_delivered_twice(world, monkeypatch):
     monkeypatch.setattr("clawsite.gateway.delivery.hub.clock.now_ms", lambda: int(world.clock.now * 1000))
     monkeypatch.setattr("clawsite.gateway.delivery.audience.clock.now_ms", lambda: int(world.clock.now * 1000))
     watcher = await world.watcher()
@@ -172,7 +172,7 @@ async def test_a_session_that_was_forgotten_is_not_told_twice(world, monkeypatch
     assert cursors(watcher) == list(range(1, 11))
 
 
-async def test_rows_still_being_read_when_everybody_left_are_not_told_to_who_comes_next(world, eventually):
+async def test_pending_database_reads_are_not_delivered_to_later_client(world, eventually):
     first = await world.watcher()
     answers = world.hold_back("events_after")
     events = world.log.run("read slowly")
@@ -187,7 +187,7 @@ async def test_rows_still_being_read_when_everybody_left_are_not_told_to_who_com
     assert cursors(second) == [1, 2, 3, 4]
 
 
-async def test_words_that_waited_for_their_time_when_everybody_left_are_not_told_to_who_comes_next(world):
+async def test_pending_deltas_are_not_delivered_to_later_client(world):
     first = await world.watcher()
     await world.tell(*world.log.run("a b c")[:-2])
     assert payloads(first, "chat")[-1]["deltaText"] == "a"  # the rest waits for its time
@@ -197,7 +197,7 @@ async def test_words_that_waited_for_their_time_when_everybody_left_are_not_told
     assert frames(second) == []
 
 
-async def test_a_poll_that_outlives_its_audience_begins_no_session(world, eventually):
+async def test_poll_outliving_its_audience_opens_no_session(world, eventually):
     first = await world.watcher()
     answers = world.hold_back("heads")
     world.log.run("before anybody else came")
@@ -226,7 +226,7 @@ async def test_chat_deltas_are_paced_and_flushed_before_the_final(world):
     assert order[-2:] == [("agent", "end"), ("chat", "final")]
 
 
-async def test_deltas_that_wait_when_the_run_ends_come_before_the_news_of_the_end(world):
+async def test_pending_deltas_are_delivered_before_the_run_end(world):
     watcher = await world.watcher()
     for event in world.log.run("a b c"):
         await world.tell(event)
@@ -238,7 +238,7 @@ async def test_deltas_that_wait_when_the_run_ends_come_before_the_news_of_the_en
     assert order[-3:] == [("chat", "delta"), ("agent", "end"), ("chat", "final")]
 
 
-async def test_protocol_1_gets_the_delta_the_cursor_and_the_tool_event_where_it_looks_for_them(world):
+async def test_protocol_1_gets_events_in_its_own_format(world):
     classic, modern = await world.watcher(protocol=1), await world.watcher(protocol=4)
     with_tools = await world.watcher(protocol=4, caps=("tool-events",))
     events = [
@@ -261,7 +261,7 @@ async def test_protocol_1_gets_the_delta_the_cursor_and_the_tool_event_where_it_
     assert frames(with_tools, "tool") == []
 
 
-async def test_only_owner_and_members_are_told(world):
+async def test_only_owner_and_members_get_events(world):
     world.rows.memberships = {SESSION: frozenset({MEMBER})}
     owner, member = await world.watcher(OWNER), await world.watcher(MEMBER)
     stranger, auditor = await world.watcher(STRANGER), await world.watcher(4, sees_all=True)
@@ -270,7 +270,7 @@ async def test_only_owner_and_members_are_told(world):
     assert frames(stranger) == frames(auditor) == []
 
 
-async def test_who_sees_all_is_told_about_the_sessions_it_follows(world):
+async def test_auditor_gets_events_of_followed_sessions(world):
     auditor, stranger = await world.watcher(4, sees_all=True), await world.watcher(STRANGER)
     world.hub.audience.follow(auditor, SESSION)
     world.hub.audience.follow(stranger, SESSION)
@@ -279,7 +279,7 @@ async def test_who_sees_all_is_told_about_the_sessions_it_follows(world):
     assert frames(stranger) == []
 
 
-async def test_a_removed_member_is_told_nothing_more(world):
+async def test_removed_member_gets_no_more_events(world):
     world.rows.memberships = {SESSION: frozenset({MEMBER})}
     member = await world.watcher(MEMBER)
     await world.tell(world.log.add("lifecycle", phase="accepted", prompt="hi"))
@@ -289,7 +289,7 @@ async def test_a_removed_member_is_told_nothing_more(world):
     assert cursors(member) == [1]
 
 
-async def test_a_scoped_connection_is_told_only_what_it_follows(world):
+async def test_scoped_connection_gets_only_followed_sessions(world):
     scoped = await world.watcher(OWNER, caps=("session-scoped-events",))
     by_key = await world.watcher(OWNER, caps=("session-scoped-events",))
     world.hub.audience.follow_key(by_key, "agent:main:main")
@@ -300,7 +300,7 @@ async def test_a_scoped_connection_is_told_only_what_it_follows(world):
     assert cursors(by_key) == [1, 2]
 
 
-async def test_who_waited_for_a_session_gets_its_first_event_even_if_that_looks_older_than_the_connection(world):
+async def test_client_awaiting_a_session_gets_its_first_event(world):
     waiting, other = await world.watcher(OWNER), await world.watcher(OWNER)
     promised = asyncio.Event()
     world.hub.audience.follow_key(waiting, "agent:main:main", promised=promised)
@@ -318,7 +318,7 @@ async def test_who_waited_for_a_session_gets_its_first_event_even_if_that_looks_
     assert cursors(waiting) == [1, 2, 3]
 
 
-async def test_a_session_change_reaches_those_who_may_see_it(world):
+async def test_session_change_reaches_users_with_access(world):
     owner, stranger = await world.watcher(OWNER), await world.watcher(STRANGER)
     told = {
         "k": "session",
@@ -334,7 +334,7 @@ async def test_a_session_change_reaches_those_who_may_see_it(world):
     assert frames(stranger) == []
 
 
-async def test_injected_words_are_an_answer_that_is_final_at_once(world):
+async def test_injected_message_is_final_immediately(world):
     watcher = await world.watcher()
     message = {"role": "assistant", "content": [{"type": "text", "text": "note"}], "timestamp": 1, "messageId": "abcd"}
     await world.tell(world.log.add("session", run=None, change="injected", message=message))
@@ -343,20 +343,20 @@ async def test_injected_words_are_an_answer_that_is_final_at_once(world):
     assert payloads(watcher, "session")[0]["cursor"] == 1
 
 
-async def test_a_reset_changes_the_session_id_of_later_events(world):
+async def test_reset_changes_the_session_id_of_later_events(world):
     watcher = await world.watcher()
     await world.tell(world.log.add("session", run=None, change="reset", sessionId="generation-2"))
     await world.tell(world.log.add("lifecycle", phase="accepted", prompt="again"))
     assert payloads(watcher, "agent")[0]["sessionId"] == "generation-2"
 
 
-async def test_the_end_of_an_awaited_run_is_heard_without_any_socket(world):
+async def test_end_of_awaited_run_is_noticed_without_a_socket(world):
     with world.hub.run_waits.of(7) as news:
         world.hub.receive_events(world.log.message(*world.log.run("done")))
         assert news.is_set()
 
 
-async def test_the_end_of_an_awaited_run_is_found_when_the_bus_lost_it(world):
+async def test_end_of_awaited_run_is_found_by_polling(world):
     with world.hub.run_waits.of(7) as news:
         await world.hub.poll()
         assert not news.is_set()

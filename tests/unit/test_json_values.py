@@ -18,7 +18,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.parametrize("shape", ["[{}]", '{{"a":{}}}'])
-def test_what_could_not_be_written_again_is_not_taken(shape):
+def test_json_nested_too_deeply_to_serialize_is_rejected(shape):
     def nested(levels: int) -> bytes:
         text = "1"
         for _ in range(levels):
@@ -37,7 +37,7 @@ def size(value) -> int:
 
 
 @given(value=VALUES, step=st.integers(1, 20))
-def test_values_are_counted_as_they_are(value, step):
+def test_values_are_counted_exactly(value, step):
     before, bounded_json.CHUNK_BYTES = bounded_json.CHUNK_BYTES, step
     try:
         body, count = orjson.dumps(value), 1 + size(value)
@@ -48,18 +48,18 @@ def test_values_are_counted_as_they_are(value, step):
 
 
 @pytest.mark.parametrize("body", [b"[" + b"0," * 100 + b"0]", b"[" * 101 + b"]" * 101, b'["' + b'"' * 500 + b'"]'])
-def test_more_than_is_taken_is_refused_before_it_is_made(body, monkeypatch):
+def test_body_over_the_value_limit_is_rejected_before_parsing(body, monkeypatch):
     monkeypatch.delattr(bounded_json, "orjson")
     with pytest.raises(InvalidRequest, match="exceeds the limit of 100 values"):
         read_json(body, 100)
 
 
-def test_depth_is_refused_in_words():
+def test_deeply_nested_json_raises_invalid_request():
     with pytest.raises(InvalidRequest, match="nested"):
         read_json(b"[" * 1000 + b"]" * 1000, 5000)
 
 
-def test_what_is_no_json_is_the_parsers_word():
+def test_invalid_json_raises_the_parser_error():
     with pytest.raises(orjson.JSONDecodeError):
         read_json(b'{"a": ' + b"x" * 200, 100)
     assert read_json(b'["a\\u0000b"]', 100) == ["ab"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, TokenLimits, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 
@@ -31,11 +31,11 @@ def kept(allow=(), deny=(), rules=OPEN):
         ([], ["*"], set()),
     ],
 )
-def test_only_what_the_key_leaves_is_kept(allow, deny, left):
+def test_access_token_limits_the_available_tools(allow, deny, left):
     assert kept(allow, deny) == left
 
 
-def test_a_key_never_opens_what_the_policy_refuses():
+def test_access_token_never_allows_tools_denied_by_policy():
     assert kept(["*"], rules=PolicyRules(1, (RuleRow("global", profile="full", deny=("exec",)),))) == {
         "read",
         "sessions_send",
@@ -43,7 +43,7 @@ def test_a_key_never_opens_what_the_policy_refuses():
     }
 
 
-def test_the_trace_names_the_key_behind_the_nine_and_is_stored_with_the_question():
+def test_policy_trace_names_the_access_token_layer_last():
     query = PolicyQuery("main", tools=TOOLS, key=TokenLimits("3f9c21aa", ("read",)))
     trace = evaluate(query, OPEN).trace["exec"]
     assert (len(trace), trace[-1].layer, trace[-1].rule) == (11, "key", "key `3f9c21aa`: no allow entry matches")

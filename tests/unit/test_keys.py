@@ -18,7 +18,7 @@ from sessions_app.keys import make_main_key, parse_key
         ("agent:main:My-Notes", "agent:main:My-Notes", "named"),
     ],
 )
-def test_a_key_is_read_and_written_in_one_form(text, canonical, kind):
+def test_session_key_is_normalized_to_one_form(text, canonical, kind):
     key = parse_key(text)
     assert (str(key), key.kind) == (canonical, kind)
     assert parse_key(str(key)) == key
@@ -27,12 +27,12 @@ def test_a_key_is_read_and_written_in_one_form(text, canonical, kind):
 @pytest.mark.parametrize(
     "text", ["", "agent:", "agent:main", "agent::x", "agent:main:", "agent:ma in:x", "agent:main:a b", "x\x00y", "k" * 513]
 )
-def test_a_bad_key_is_refused_in_words(text):
+def test_invalid_session_key_is_rejected(text):
     with pytest.raises(InvalidRequest):
         parse_key(text)
 
 
-def test_parts_of_a_key_can_be_asked_for():
+def test_session_key_exposes_its_parts():
     key = parse_key("agent:ops:slack:group:C1:thread:99")
     assert (key.agent, key.channel, key.thread, key.is_subagent) == ("ops", "slack", "99", False)
     assert make_main_key("ops") == "agent:ops:main"
@@ -49,5 +49,5 @@ def test_parts_of_a_key_can_be_asked_for():
         ("agent:ops:main", ""),
     ],
 )
-def test_a_groups_id_is_whole(key, group):
+def test_group_id_is_parsed_completely(key, group):
     assert parse_key(key).group == group

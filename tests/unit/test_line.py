@@ -47,7 +47,7 @@ async def until_written(line: SocketWriter) -> None:
     await line.ended.wait()
 
 
-async def test_events_leave_in_order_and_are_numbered_without_a_gap():
+async def test_events_are_sent_in_order_without_seq_gaps():
     socket = Socket()
     line = socket.line()
     for _ in range(50):
@@ -59,7 +59,7 @@ async def test_events_leave_in_order_and_are_numbered_without_a_gap():
     assert socket.closed == (1000, "done")
 
 
-async def test_a_client_that_does_not_read_is_closed_and_told_how_far_it_came():
+async def test_client_that_does_not_read_is_disconnected():
     socket = Socket(reads=False)
     line = socket.line()
     delivered = 0
@@ -72,7 +72,7 @@ async def test_a_client_that_does_not_read_is_closed_and_told_how_far_it_came():
     assert socket.closed == (1008, f"slow consumer, last seq {delivered - 1}")
 
 
-async def test_small_frames_are_counted_too():
+async def test_number_of_buffered_frames_is_limited():
     socket = Socket(reads=False)
     line = socket.line()
     for _ in range(limits.MAX_BUFFERED_FRAMES + 2):
@@ -80,7 +80,7 @@ async def test_small_frames_are_counted_too():
     assert line.closing
 
 
-async def test_what_may_be_lost_is_dropped_first_and_leaves_no_gap_in_the_numbers():
+async def test_droppable_events_are_dropped_first_without_seq_gaps():
     socket = Socket(reads=False)
     line = socket.line()
     while line.seq * 10_000 < limits.MAX_BUFFERED_BYTES * 0.5:
@@ -95,7 +95,7 @@ async def test_what_may_be_lost_is_dropped_first_and_leaves_no_gap_in_the_number
     assert not any('"tick"' in text for text in socket.sent)
 
 
-async def test_a_frame_larger_than_the_whole_queue_still_leaves():
+async def test_frame_larger_than_the_queue_is_sent():
     socket = Socket()
     line = socket.line()
     line.deliver(event(1000))
@@ -104,7 +104,7 @@ async def test_a_frame_larger_than_the_whole_queue_still_leaves():
     assert socket.seqs == [1, 2]
 
 
-async def test_something_large_that_may_be_lost_never_costs_the_connection():
+async def test_large_droppable_event_never_closes_the_connection():
     socket = Socket()
     line = socket.line()
     line.deliver(event(1000))
@@ -114,7 +114,7 @@ async def test_something_large_that_may_be_lost_never_costs_the_connection():
     assert socket.closed == (1000, "done")
 
 
-async def test_an_answer_waits_for_room_instead_of_closing_the_connection():
+async def test_reply_waits_for_queue_space_instead_of_closing():
     socket = Socket(reads=False)
     line = socket.line()
     line.deliver(event(limits.MAX_BUFFERED_BYTES))
@@ -128,7 +128,7 @@ async def test_an_answer_waits_for_room_instead_of_closing_the_connection():
     assert len(socket.sent) == 2
 
 
-async def test_a_request_that_waits_for_room_is_let_go_when_the_client_leaves():
+async def test_waiting_reply_is_released_when_the_client_disconnects():
     socket = Socket(reads=False)
     line = socket.line()
     line.deliver(event(limits.MAX_BUFFERED_BYTES))
@@ -139,7 +139,7 @@ async def test_a_request_that_waits_for_room_is_let_go_when_the_client_leaves():
     socket.writer.cancel()
 
 
-async def test_a_slow_client_does_not_hold_up_another():
+async def test_slow_client_does_not_delay_another():
     slow, quick = Socket(reads=False), Socket()
     lines = [slow.line(), quick.line()]
     for _ in range(100):
@@ -151,7 +151,7 @@ async def test_a_slow_client_does_not_hold_up_another():
     slow.writer.cancel()
 
 
-async def test_a_reason_fits_a_close_frame_whatever_it_says():
+async def test_close_reason_is_truncated_to_fit_its_frame():
     socket = Socket()
     line = socket.line()
     line.close(1008, "ü" * 100)
@@ -159,7 +159,7 @@ async def test_a_reason_fits_a_close_frame_whatever_it_says():
     assert len(socket.closed[1].encode()) <= 123
 
 
-async def test_a_connection_that_waits_holds_nothing_of_what_it_sent():
+async def test_idle_connection_keeps_no_reference_to_sent_frames():
     """A thousand idle sockets would each keep the last list of who is online."""
 
     class Text(str):

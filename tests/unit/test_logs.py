@@ -26,14 +26,14 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     logging.captureWarnings(False)
 
 
-def test_a_record_is_one_line_of_text_with_its_ids(written: io.StringIO) -> None:
+def test_text_record_has_one_newline_and_its_ids(written: io.StringIO) -> None:
     logs.configure("worker", stream=written)
     logging.getLogger("agents.worker").info("run claimed", extra={"run": 7, "session": "a b"})
     assert written.getvalue().count("\n") == 1
     assert written.getvalue().endswith('info    worker agents.worker run claimed run=7 session="a b"\n')
 
 
-def test_json_lines_hold_the_same_fields(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_records_have_the_same_fields(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAWSITE_LOG", "json")
     logs.configure("web", stream=written)
     logging.getLogger("clawsite.gateway").warning("socket closed", extra={"user": 3, "code": 1008})
@@ -50,21 +50,19 @@ def test_json_lines_hold_the_same_fields(written: io.StringIO, monkeypatch: pyte
     assert line == expected
 
 
-def test_fields_nobody_declared_are_left_out(written: io.StringIO) -> None:
+def test_undeclared_fields_are_omitted(written: io.StringIO) -> None:
     logs.configure("worker", stream=written)
     logging.getLogger("agents").info("prompt stored", extra={"prompt": "my diary", "run": 1})
     assert "diary" not in written.getvalue()
 
 
-def test_a_message_cannot_forge_a_second_record(written: io.StringIO) -> None:
+def test_message_cannot_forge_a_second_record(written: io.StringIO) -> None:
     logs.configure("web", stream=written)
     logging.getLogger("x").info("name: %s", "joe\n2026-01-01T00:00:00Z error web x stolen")
     assert written.getvalue().count("\n") == 1
 
 
-def test_a_traceback_follows_indented_in_text_and_stays_in_the_line_in_json(
-    written: io.StringIO, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_traceback_is_indented_in_text_and_inline_in_json(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         raise ValueError("key sk-abcdefgh12345678")
     except ValueError:
@@ -95,37 +93,37 @@ def test_a_traceback_follows_indented_in_text_and_stays_in_the_line_in_json(
         ("input_tokens=1200000 is a count", "input_tokens=1200000 is a count"),
     ],
 )
-def test_what_looks_like_a_credential_is_blanked(text: str, kept: str) -> None:
+def test_credentials_are_redacted(text: str, kept: str) -> None:
     assert logs.redact(text) == kept
 
 
 @pytest.mark.parametrize("unit", ["sk-", "eyJaaaaaaaa-", "://a:", "1234567:AA", "token="])
-def test_a_hostile_text_takes_no_time(unit: str) -> None:
+def test_redacting_hostile_text_is_fast(unit: str) -> None:
     """As long as a tool's result may be; it was minutes where a pattern looked through all the rest at every beginning."""
     begun = time.process_time()
     logs.redact((unit * 100_000)[:100_000])
     assert time.process_time() - begun < 5
 
 
-def test_names_that_begin_like_a_key_stay() -> None:
+def test_names_with_a_key_prefix_are_not_redacted() -> None:
     assert logs.redact("see sk-", []) == "see sk-"
     assert remove_secrets("pk-words-that-are-long-enough-to-be-one") == "pk-words-that-are-long-enough-to-be-one"
     assert remove_secrets("pk-words-that-are-long-enough-to-be-1") == "[redacted]"
 
 
-def test_secrets_the_process_knows_are_blanked_whatever_they_look_like() -> None:
+def test_known_secrets_are_redacted_in_any_form() -> None:
     assert logs.redact("it was plainlookingword!", ["plainlookingword"]) == "it was [redacted]!"
     assert logs.redact(logs.redact("token=abcdef123456")) == "token=[redacted]"
 
 
-def test_the_level_comes_from_the_environment(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_level_comes_from_the_environment(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAWSITE_LOG_LEVEL", "error")
     logs.configure("web", stream=written)
     logging.getLogger("x").warning("not shown")
     assert written.getvalue() == ""
 
 
-def test_by_default_it_writes_to_stderr(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_go_to_stderr_by_default(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", written)
     logs.configure("web")
     logging.getLogger("x").info("here")

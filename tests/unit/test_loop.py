@@ -91,7 +91,7 @@ def journal_of(events: Sequence[LoopEvent]) -> list[Message]:
     return stored
 
 
-async def test_an_answer_without_tool_calls_ends_the_conversation() -> None:
+async def test_reply_without_tool_calls_ends_the_loop() -> None:
     world = World(AssistantMessage("hi"))
     events = await world.converse(HELLO)
     assert [type(event) for event in events] == [MessageStarted, TextDelta, Replied]
@@ -99,27 +99,27 @@ async def test_an_answer_without_tool_calls_ends_the_conversation() -> None:
     assert world.used == []
 
 
-async def test_results_go_back_to_the_model_before_it_is_asked_again() -> None:
+async def test_tool_results_are_sent_before_the_next_request() -> None:
     world = World(wants("a", "b"), AssistantMessage("done"))
     await world.converse(HELLO)
     assert world.used == [["a", "b"]]
     assert world.asked_with[1] == [HELLO, wants("a", "b"), result("a"), result("b")]
 
 
-async def test_results_go_back_in_the_models_order_however_they_arrive() -> None:
+async def test_tool_results_keep_the_order_of_the_calls() -> None:
     world = World(wants("a", "b", "c"), AssistantMessage("done"), last_first=True)
     await world.converse(HELLO)
     assert world.asked_with[1][2:] == [result("a"), result("b"), result("c")]
 
 
-async def test_only_the_missing_calls_are_carried_out_when_a_run_goes_on() -> None:
+async def test_resumed_run_executes_only_the_missing_calls() -> None:
     world = World(AssistantMessage("done"))
     await world.converse(HELLO, wants("a", "b", "c"), result("b"))
     assert world.used == [["a", "c"]]
     assert world.asked_with[0][2:] == [result("a"), result("b"), result("c")]
 
 
-async def test_a_call_that_parks_ends_the_loop_without_another_question() -> None:
+async def test_parked_tool_call_ends_the_loop() -> None:
     world = World(wants("a", "b"), park_on="b")
     events = await world.converse(HELLO)
     assert events[-1] == Parked("approval")
@@ -127,32 +127,32 @@ async def test_a_call_that_parks_ends_the_loop_without_another_question() -> Non
     assert world.closed == ["ask", "use"]
 
 
-async def test_a_history_that_already_ends_with_an_answer_asks_nothing() -> None:
+async def test_history_ending_with_a_reply_sends_no_request() -> None:
     world = World()
     assert await world.converse(HELLO, AssistantMessage("hi")) == []
 
 
-async def test_the_turns_are_limited() -> None:
+async def test_number_of_turns_is_limited() -> None:
     world = World(wants("a"), wants("b"), wants("c"))
     events = await world.converse(HELLO, max_turns=2)
     assert events[-1] == TurnsUsedUp(2)
     assert len(world.asked_with) == 2
 
 
-async def test_a_continued_run_gets_no_fresh_turns() -> None:
+async def test_resumed_run_keeps_its_turn_count() -> None:
     world = World()
     events = await world.converse(HELLO, wants("a"), result("a"), wants("b"), max_turns=2)
     assert world.used == [["b"]]
     assert events[-1] == TurnsUsedUp(2)
 
 
-async def test_what_the_user_says_next_has_turns_of_its_own() -> None:
+async def test_next_user_message_gets_its_own_turns() -> None:
     world = World(AssistantMessage("done"))
     events = await world.converse(HELLO, wants("a"), result("a"), UserMessage("and now?"), max_turns=1)
     assert isinstance(events[-1], Replied)
 
 
-async def test_calls_left_over_from_a_run_that_ended_are_never_carried_out() -> None:
+async def test_pending_calls_of_an_ended_run_are_not_executed() -> None:
     world = World(AssistantMessage("fine"))
     await world.converse(HELLO, wants("a", "b"), result("a"), UserMessage("never mind"))
     assert world.used == []
@@ -163,12 +163,12 @@ async def test_calls_left_over_from_a_run_that_ended_are_never_carried_out() -> 
     ]
 
 
-def test_nothing_is_open_once_somebody_has_spoken_again() -> None:
+def test_new_user_message_leaves_no_unanswered_calls() -> None:
     assert find_unanswered_calls([HELLO, wants("a")]) == [call("a")]
     assert find_unanswered_calls([HELLO, wants("a"), UserMessage("never mind")]) == []
 
 
-async def test_unreadable_arguments_reach_whoever_carries_out_the_call() -> None:
+async def test_unparsable_arguments_reach_the_tool_executor() -> None:
     broken = ToolCallRequest("a", "read", {}, error="not valid JSON")
     seen: list[ToolCallRequest] = []
     world = World(AssistantMessage("", tool_calls=(broken,)), AssistantMessage("sorry"))
@@ -184,7 +184,7 @@ async def test_unreadable_arguments_reach_whoever_carries_out_the_call() -> None
     assert isinstance(events[-1], Replied)
 
 
-async def test_empty_and_repeated_call_ids_are_made_unique_before_anyone_sees_them() -> None:
+async def test_empty_and_duplicate_call_ids_are_made_unique_first() -> None:
     world = World(wants("x", "x", ""), wants("x"), AssistantMessage("done"))
     events = await world.converse(HELLO)
     ids = [each.id for event in events if isinstance(event, Replied) for each in event.message.tool_calls]
@@ -195,7 +195,7 @@ async def test_empty_and_repeated_call_ids_are_made_unique_before_anyone_sees_th
     assert results == ids
 
 
-async def test_a_tool_that_gives_no_result_is_a_bug_and_not_a_silent_gap() -> None:
+async def test_tool_without_a_result_raises_an_error() -> None:
     async def use(calls: Sequence[ToolCallRequest]) -> AsyncGenerator[UseEvent, None]:
         yield ToolStarted(CallRef(calls[0].id, "read", {}))
 
@@ -203,7 +203,7 @@ async def test_a_tool_that_gives_no_result_is_a_bug_and_not_a_silent_gap() -> No
         _ = [event async for event in converse([HELLO, wants("a")], ask=World().ask, use=use)]
 
 
-async def test_a_failure_of_the_model_leaves_the_loop_as_it_is() -> None:
+async def test_model_failure_is_raised_unchanged() -> None:
     async def ask(messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
         yield MessageStarted("m1", 1)
         raise ProviderError(FailureKind.AUTH, "no key")
@@ -212,7 +212,7 @@ async def test_a_failure_of_the_model_leaves_the_loop_as_it_is() -> None:
         _ = [event async for event in converse([HELLO], ask=ask, use=World().use)]
 
 
-async def test_cancelling_the_conversation_closes_the_models_stream() -> None:
+async def test_cancelling_the_loop_closes_the_model_stream() -> None:
     closed = asyncio.Event()
     listening = asyncio.Event()
 
@@ -243,9 +243,7 @@ turns = st.lists(st.lists(st.sampled_from(["a", "b", "c", "", "d" * 60]), min_si
 
 @settings(deadline=None)
 @given(turns=turns, last_first=st.booleans(), data=st.data())
-def test_a_run_resumed_after_any_stored_step_goes_on_as_if_nothing_had_happened(
-    turns: list[list[str]], last_first: bool, data: st.DataObject
-) -> None:
+def test_run_can_be_resumed_after_any_stored_step(turns: list[list[str]], last_first: bool, data: st.DataObject) -> None:
     answers = [wants(*ids) for ids in turns] + [AssistantMessage("done")]
 
     async def scenario() -> None:
@@ -275,7 +273,7 @@ messages = st.one_of(
 
 @settings(deadline=None)
 @given(history=st.lists(messages, max_size=12))
-def test_any_history_becomes_one_that_providers_accept(history: list[Message]) -> None:
+def test_any_history_is_normalized_for_providers(history: list[Message]) -> None:
     begun = normalize_history(history)
     tidy = normalize_history([*begun, *(result(each.id) for each in find_unanswered_calls(begun))])
     expected: list[str] = []
@@ -301,12 +299,12 @@ def test_call_ids_become_unique_and_short(earlier: list[str], now: list[str]) ->
     assert all(0 < len(each) <= MAX_CALL_ID_LENGTH for each in ids)
 
 
-def test_where_earlier_calls_are_not_in_the_history_short_ids_have_the_mark_of_their_run() -> None:
+def test_short_call_ids_get_run_suffix_without_history() -> None:
     marked = make_call_ids_unique(wants("call_1", "", "toolu_01A09q90qw90lq917835lq9"), [], "_44")
     assert [each.id for each in marked.tool_calls] == ["call_1_44", "call_2_44", "toolu_01A09q90qw90lq917835lq9"]
 
 
 @settings(deadline=None)
 @given(ids=st.lists(st.text(min_size=1, max_size=MAX_CALL_ID_LENGTH), unique=True))
-def test_good_call_ids_are_left_alone(ids: list[str]) -> None:
+def test_valid_call_ids_are_unchanged(ids: list[str]) -> None:
     assert make_call_ids_unique(wants(*ids), []) == wants(*ids)

@@ -29,26 +29,26 @@ async def said_by(answers, history):
     return events, used
 
 
-async def test_ours_are_used_and_theirs_handed_over():
+async def test_own_tools_are_executed_and_caller_tools_handed_over():
     events, used = await said_by([AssistantMessage(tool_calls=(THEIRS, OURS))], [UserMessage("hi")])
     assert used == ["o"]
     assert events[-1] == HandedOver((THEIRS,))
 
 
-async def test_a_conversation_that_was_rescued_hands_over_what_it_had():
+async def test_resumed_conversation_hands_over_its_pending_calls():
     history = [UserMessage("hi"), AssistantMessage(tool_calls=(THEIRS,))]
     events, used = await said_by([], history)
     assert (events, used) == ([HandedOver((THEIRS,))], [])
 
 
-async def test_results_begin_the_next_part():
+async def test_caller_results_continue_the_conversation():
     before = [UserMessage("hi"), AssistantMessage(tool_calls=(THEIRS,))]
     history = fill_missing_results(before, [ToolResultMessage("t", "weather", "rain")])
     events, used = await said_by([AssistantMessage("take an umbrella")], history)
     assert (events[-1].message.text, used) == ("take an umbrella", [])
 
 
-def test_a_call_without_a_result_is_told_so_and_late_results_are_refused():
+def test_missing_caller_results_are_filled_and_late_ones_refused():
     before = [UserMessage("hi"), AssistantMessage(tool_calls=(THEIRS, ToolCallRequest("u", "weather")))]
     history = fill_missing_results(before, [ToolResultMessage("t", "weather", "rain")])
     assert [message.text for message in history[-2:]] == ["rain", MISSING_RESULT_TEXT]

@@ -34,7 +34,7 @@ def test_repeated_call_is_warned_then_denied(times, expected):
     assert verdict([read(A)] * times) == expected
 
 
-def test_the_order_of_arguments_does_not_matter():
+def test_argument_order_does_not_matter():
     assert verdict([CompletedCall("read", {"x": 1, "path": "a"}, "same")] * 5, {"path": "a", "x": 1}) == "refuse"
 
 
@@ -60,7 +60,7 @@ def test_alternating_calls_are_a_loop(rounds, expected):
     assert verdict([read(A), read(B)] * rounds, B) == expected
 
 
-def test_guard_notes_do_not_hide_loop():
+def test_guard_notes_do_not_hide_a_loop():
     warned = [read(A, f"same\n{NOTE_PREFIX}the {n} calls before …]") for n in (3, 4)]
     refused = read(A, f"{CODE}: …", is_error=True)
     assert verdict([read(A)] * 3 + warned) == "refuse"
@@ -78,7 +78,7 @@ def test_polling_tools_allow_more_repeats():
     assert verdict([read(A)] * DENY_AFTER_REPEATS * POLLING_FACTOR, polls=True) == "refuse"
 
 
-def test_denial_says_what_to_do():
+def test_loop_denial_reports_the_repeat_count():
     result = build_loop_denial("read", check_repetition("read", A, [read(A)] * 6))
     assert result.is_error
     assert result.details == {"code": "loop_detected", "repeats": 6}
@@ -86,7 +86,7 @@ def test_denial_says_what_to_do():
 
 
 @pytest.mark.parametrize("before", [[], [read(A)], [read(A, "it failed", is_error=True)]], ids=["first", "again", "failed before"])
-def test_calls_of_one_turn_count_before_results(before):
+def test_calls_of_one_turn_count_before_their_results(before):
     steps = list(before)
     while verdict(steps) != "refuse":
         steps.append(to_pending_call("read", A, steps))

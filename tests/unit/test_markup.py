@@ -88,11 +88,11 @@ def assert_harmless(html: str) -> Page:
         ("    x", '<pre class="code"><code>x\n</code></pre>\n'),
     ],
 )
-def test_markdown_is_shown(text: str, html: str) -> None:
+def test_markdown_is_rendered(text: str, html: str) -> None:
     assert render_markdown(text) == html
 
 
-def test_a_table_has_its_alignment_as_a_class() -> None:
+def test_table_alignment_is_rendered_as_a_class() -> None:
     html = render_markdown("| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |")
     assert '<th class="left">a</th>' in html
     assert '<td class="center">2</td>' in html
@@ -100,7 +100,7 @@ def test_a_table_has_its_alignment_as_a_class() -> None:
     assert "style" not in html
 
 
-def test_code_is_coloured_and_says_its_language() -> None:
+def test_code_is_highlighted_and_labeled_with_its_language() -> None:
     html = render_markdown("```python\ndef f(): return 'x'  # why\n```")
     assert html.startswith('<pre class="code" data-language="python"><code><span class="k">def</span> <span class="nf">f</span>():')
     assert '<span class="c"># why</span>' in html
@@ -108,11 +108,11 @@ def test_code_is_coloured_and_says_its_language() -> None:
 
 
 @pytest.mark.parametrize("language", ["klingon", "text", "", "a" * 33])
-def test_code_in_an_unknown_language_is_plain(language: str) -> None:
+def test_code_in_unknown_language_is_not_highlighted(language: str) -> None:
     assert "<span" not in render_markdown(f"```{language}\nif 1: pass\n```")
 
 
-def test_code_too_long_to_colour_is_plain_and_whole() -> None:
+def test_overlong_code_is_complete_but_not_highlighted() -> None:
     code = "x = 1\n" * 20_000
     html = render_markdown(f"```python\n{code}```")
     assert "<span" not in html
@@ -134,7 +134,7 @@ def test_formulas_are_kept_as_written(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["it costs $5 and $6", "a $ b $ c", "$$", r"\(", "`$a$`", "price: $5"])
-def test_money_is_no_formula(text: str) -> None:
+def test_currency_amounts_are_not_formulas(text: str) -> None:
     assert "math" not in render_markdown(text)
 
 
@@ -151,11 +151,11 @@ def test_money_is_no_formula(text: str) -> None:
         ("[a]\n\n[a]: http://example.org", "http://example.org"),
     ],
 )
-def test_links_lead_to_the_web_in_a_page_of_their_own(text: str, link: str) -> None:
+def test_links_open_web_pages_in_a_new_tab(text: str, link: str) -> None:
     assert assert_harmless(render_markdown(text)).links() == [link]
 
 
-def test_images_are_links_and_never_loaded() -> None:
+def test_images_become_links_and_are_never_loaded() -> None:
     page = assert_harmless(
         render_markdown("![a cat](https://example.org/cat.png?secret=1) [![inner](http://a.example)](http://b.example)")
     )
@@ -233,7 +233,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("text", ATTACKS)
-def test_an_attack_is_shown_as_text(text: str) -> None:
+def test_malicious_markup_is_rendered_as_text(text: str) -> None:
     assert_harmless(render_markdown(text))
 
 
@@ -267,13 +267,13 @@ NASTY = st.sampled_from([*ATTACKS, *SIGNS, "![", ": "])
 @settings(max_examples=400, deadline=None)
 @given(st.lists(NASTY | st.text(max_size=8), max_size=12).map("".join))
 @example("<a href='javascript:alert(1)'>")
-def test_whatever_is_rendered_has_only_what_is_allowed(text: str) -> None:
+def test_rendered_html_contains_only_allowed_markup(text: str) -> None:
     assert_harmless(render_markdown(text))
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(alphabet=st.characters(categories=("L", "N", "Zs")), max_size=200))
-def test_plain_words_are_all_there(text: str) -> None:
+def test_plain_text_is_rendered_completely(text: str) -> None:
     assert "".join(Page(render_markdown(text)).text.split()) == "".join(text.split())
 
 
@@ -282,7 +282,7 @@ def test_plain_words_are_all_there(text: str) -> None:
     "sign",
     ["[", "*", "![", "[a](", "*_", "a_", ">", "- ", "|\n", "`", "<", "\\(", "\\[ \\] x\n", "$", "[[]", "- a\n", "```\n"],
 )
-def test_text_made_to_take_for_ever_does_not(sign: str, size: int) -> None:
+def test_pathological_text_is_rendered_in_bounded_time(sign: str, size: int) -> None:
     """The bound is far above what it takes (2 s) and far below what it took without limits (minutes)."""
     text = (sign * (size // len(sign) + 1))[:size]
     before = time.thread_time()
@@ -291,7 +291,7 @@ def test_text_made_to_take_for_ever_does_not(sign: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(256, 255), (100, 190), (20, 900)])
-def test_tables_with_cells_left_out_are_filled_up_to_a_limit(columns: int, rows: int) -> None:
+def test_missing_table_cells_are_filled_up_to_limit(columns: int, rows: int) -> None:
     table = "|a" * columns + "\n" + "|-" * columns + "\n" + "|\n" * rows + "\n"
     html = render_markdown(table * (markup.MAX_TEXT_LENGTH // len(table)))
     assert html.count("<td>") <= markup.MAX_CELLS
@@ -299,7 +299,7 @@ def test_tables_with_cells_left_out_are_filled_up_to_a_limit(columns: int, rows:
     assert_harmless(html[:100_000].rpartition("<")[0])
 
 
-def test_a_long_table_of_its_own_words_is_a_table() -> None:
+def test_long_complete_table_is_rendered_as_table() -> None:
     html = render_markdown("a|b|c\n-|-|-\n" + "1|2|3\n" * 2_000 + "\nand words behind it")
     assert html.count("<tr>") == 2_001
     assert "<p>and words behind it</p>" in html
@@ -309,7 +309,7 @@ def test_a_long_table_of_its_own_words_is_a_table() -> None:
     ("language", "sign"), [("c", "\n "), ("java", "a "), ("yaml", "@"), ("ini", "="), ("html", "<!--"), ("ts", "a.")]
 )
 @pytest.mark.parametrize("line", [100_000, 400])
-def test_code_made_to_hold_up_its_lexer_does_not(language: str, sign: str, line: int) -> None:
+def test_pathological_code_is_highlighted_in_bounded_time(language: str, sign: str, line: int) -> None:
     rows = [sign * (line // len(sign))] * (90_000 // line)
     code = "\n".join(rows) + "\n"
     before = time.thread_time()
@@ -318,18 +318,18 @@ def test_code_made_to_hold_up_its_lexer_does_not(language: str, sign: str, line:
     assert Page(html).text == code + "\n"
 
 
-def test_lists_inside_lists_keep_their_words() -> None:
+def test_nested_lists_keep_their_text() -> None:
     text = "".join("  " * depth + f"- w{depth}\n" for depth in range(25))
     assert Page(render_markdown(text)).text.split() == [f"w{depth}" for depth in range(25)]
 
 
-def test_a_text_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendered_text_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     first = render_markdown("remembered *words*")
     monkeypatch.setattr(markup, "_make_parser", None)
     assert render_markdown("remembered *words*") is first
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_render_cache_is_bounded() -> None:
     kept = markup._RenderCache(10)
     kept.put("aa", "bbb")
     kept.put("cc", "ddd")
@@ -337,17 +337,17 @@ def test_what_is_remembered_is_bounded() -> None:
     assert (kept.get("aa"), kept.get("cc"), kept.get("ee")) == (None, "ddd", "fff")
 
 
-def test_importing_it_loads_no_library() -> None:
+def test_importing_markup_loads_no_library() -> None:
     code = "import sys, clawsite.infra.markdown.render; print([m for m in ('nh3', 'markdown_it', 'pygments') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", sorted(set(highlight.LEXER_BY_ALIAS.values())))
-def test_every_language_in_the_list_is_known(name: str) -> None:
+def test_every_listed_language_has_a_lexer(name: str) -> None:
     assert highlight._load_lexer(name)
 
 
-def test_every_class_has_a_colour_that_can_be_read() -> None:
+def test_every_highlight_class_has_sufficient_contrast() -> None:
     pairs = r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)"
     tokens, code = (STATIC / "tokens.css").read_text(), (STATIC / "code.css").read_text()
     ground = {name: shades for name, *shades in re.findall(pairs, tokens)}["code"]

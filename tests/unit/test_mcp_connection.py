@@ -62,7 +62,7 @@ CLOCK = str(made.BIN / "mcp-server-time")
 PROXY_OVER_HTTP = ("-m", "mcp_streamablehttp_proxy.cli", "--port", "{port}", CLOCK, "--local-timezone", "UTC")
 
 
-async def test_a_server_from_pypi_is_listed_and_called():
+async def test_pypi_server_is_listed_and_called():
     async with Observed(made.clock_server()) as it:
         result = await it.call("get_current_time", timezone="Asia/Tokyo")
         assert "+09:00" in result.text
@@ -71,21 +71,21 @@ async def test_a_server_from_pypi_is_listed_and_called():
         assert it.statuses == ["starting", "ready"]
 
 
-async def test_what_a_tool_calls_an_error_is_an_error_with_its_words():
+async def test_tool_error_is_returned_with_its_text():
     async with Observed(made.clock_server()) as it:
         result = await it.call("get_current_time", timezone="Nowhere")
         assert result.is_error
         assert "Nowhere" in result.text
 
 
-async def test_a_tool_the_server_does_not_have_fails_in_words():
+async def test_calling_a_missing_tool_returns_an_error():
     async with Observed(made.clock_server()) as it:
         with pytest.raises(ToolFailed, match="`srv` returned an error: Unknown tool"):
             await it.call("no_such_tool")
 
 
 @pytest.mark.parametrize("arguments", [PROXY_OVER_HTTP, SDK_OVER_HTTP], ids=["third party", "sdk"])
-async def test_a_server_at_an_address_is_listed_and_called(http_server, quickly, arguments, eventually):
+async def test_http_server_is_listed_and_called(http_server, quickly, arguments, eventually):
     url, _, _ = http_server(*arguments)
     async with Observed(made.address(url)) as it:
         await eventually(lambda: "ready" in it.statuses)
@@ -95,7 +95,7 @@ async def test_a_server_at_an_address_is_listed_and_called(http_server, quickly,
             assert await it.said("environment", name="NO_SUCH") == "(not set)"
 
 
-async def test_an_http_server_that_was_killed_is_found_again(http_server, quickly, eventually):
+async def test_killed_http_server_is_reconnected(http_server, quickly, eventually):
     url, port, process = http_server(*SDK_OVER_HTTP)
     async with Observed(made.address(url)) as it:
         await eventually(lambda: "ready" in it.statuses)
@@ -109,7 +109,7 @@ async def test_an_http_server_that_was_killed_is_found_again(http_server, quickl
         assert await it.said("environment", name="NO_SUCH") == "(not set)"
 
 
-async def test_every_kind_of_content_comes_back():
+async def test_every_content_type_is_returned():
     async with Observed(made.workbench()) as it:
         result = await it.call("show")
         assert isinstance(result.content[1], ImageBlock)
@@ -118,7 +118,7 @@ async def test_every_kind_of_content_comes_back():
         assert result.details == {"structuredContent": {"pixels": 1}}
 
 
-async def test_progress_is_shown_and_cancelling_reaches_the_server(tmp_path, eventually):
+async def test_progress_is_reported_and_cancellation_reaches_the_server(tmp_path, eventually):
     mark = tmp_path / "mark"
     async with Observed(made.workbench()) as it:
         call = asyncio.create_task(it.call("slow", seconds=60, mark=str(mark)))
@@ -130,7 +130,7 @@ async def test_progress_is_shown_and_cancelling_reaches_the_server(tmp_path, eve
         assert await it.said("environment", name="NO_SUCH") == "(not set)"  # it goes on
 
 
-async def test_new_tools_are_seen_when_the_server_says_so(quickly, eventually, monkeypatch):
+async def test_new_tools_are_loaded_on_notification(quickly, eventually, monkeypatch):
     monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 600)  # by the notification alone
     async with Observed(made.workbench()) as it:
         await it.call("learn", name="somersault")
@@ -138,7 +138,7 @@ async def test_new_tools_are_seen_when_the_server_says_so(quickly, eventually, m
         assert await it.said("somersault") == "I am somersault"
 
 
-async def test_new_tools_of_an_older_server_are_seen_too(quickly, eventually, monkeypatch):
+async def test_new_tools_of_older_servers_are_loaded(quickly, eventually, monkeypatch):
     monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 600)
     async with Observed(made.workbench()) as it:
         it.connection._failures = 1  # greeted the old way
@@ -159,7 +159,7 @@ def tidied(monkeypatch):
     return threads
 
 
-async def test_the_same_list_is_tidied_and_reported_once_and_not_on_the_event_loop(quickly, eventually, tidied):
+async def test_unchanged_listing_is_cleaned_and_reported_once_off_loop(quickly, eventually, tidied):
     async with Observed(made.rogue("good")) as it:
         await eventually(lambda: it.statuses.count("ready") > 2)
     assert len(tidied) == 1
@@ -167,14 +167,14 @@ async def test_the_same_list_is_tidied_and_reported_once_and_not_on_the_event_lo
     assert ["listing" in seen for status, seen in it.reports if status == "ready"][:3] == [True, False, False]
 
 
-async def test_a_list_that_could_not_be_stored_is_reported_again(quickly, eventually, monkeypatch):
+async def test_listing_is_reported_again_after_failed_store(quickly, eventually, monkeypatch):
     monkeypatch.setattr(Observed, "stores", False)
     async with Observed(made.rogue("good")) as it:
         await eventually(lambda: it.statuses.count("ready") > 1)
         assert all("listing" in seen for status, seen in it.reports if status == "ready")
 
 
-async def test_a_killed_server_is_started_again_and_a_call_waits_for_it(quickly, eventually):
+async def test_killed_server_is_restarted_while_a_call_waits(quickly, eventually):
     async with Observed(made.rogue("good")) as it:
         await it.call("ping")
         made.the_server().send_signal(signal.SIGKILL)
@@ -184,13 +184,13 @@ async def test_a_killed_server_is_started_again_and_a_call_waits_for_it(quickly,
         assert it.reports[3][1]["restarted"] is True
 
 
-async def test_a_server_that_dies_during_a_call_fails_the_call_and_nothing_else(quickly):
+async def test_server_dying_during_a_call_fails_only_that_call(quickly):
     async with Observed(made.rogue("dies")) as it:
         with pytest.raises(ToolFailed, match="was lost during the call"):
             await it.call("ping")
 
 
-async def test_a_server_gets_only_the_environment_it_was_given(monkeypatch):
+async def test_server_gets_only_its_configured_environment(monkeypatch):
     monkeypatch.setenv("WEATHER_KEY", "s3cret-value")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-others")
     async with Observed(made.workbench(API_KEY="${WEATHER_KEY}", REGION="eu")) as it:
@@ -200,7 +200,7 @@ async def test_a_server_gets_only_the_environment_it_was_given(monkeypatch):
             assert await it.said("environment", name=name) == "(not set)"
 
 
-async def test_progress_is_told_without_the_servers_secrets(monkeypatch):
+async def test_progress_is_reported_without_server_secrets(monkeypatch):
     monkeypatch.setenv("WEATHER_KEY", "s3cret-value")
     async with Observed(made.workbench(API_KEY="${WEATHER_KEY}")) as it:
         await it.call("slow", seconds=0, words="x" * 290 + "$API_KEY")  # cut first, it would show half of it
@@ -208,44 +208,44 @@ async def test_progress_is_told_without_the_servers_secrets(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["NO_SUCH_VARIABLE", "CLAWSITE_HOME", "DATABASE_URL"])
-async def test_a_variable_that_is_missing_or_ours_keeps_the_server_from_starting(eventually, name):
+async def test_missing_or_reserved_variable_prevents_server_start(eventually, name):
     async with Observed(made.program("true", TOKEN=f"${{{name}}}")) as it:
         await eventually(lambda: it.error)
         assert it.error == f"the worker has no environment variable {name}"
 
 
-async def test_a_program_that_is_not_there_says_so(eventually):
+async def test_missing_program_is_reported(eventually):
     async with Observed(made.program("no-such-program")) as it:
         await eventually(lambda: it.error)
         assert it.error == "it ended: cannot run no-such-program: No such file or directory"
 
 
-async def test_why_a_server_ended_is_told_without_its_secrets(eventually):
+async def test_server_exit_reason_is_reported_without_secrets(eventually):
     async with Observed(made.rogue("crash")) as it:
         await eventually(lambda: it.error)
         assert it.error == "it ended: the licence has run out: token=[redacted]"
 
 
-async def test_a_server_that_never_answers_is_given_up(monkeypatch, eventually):
+async def test_unresponsive_server_is_abandoned(monkeypatch, eventually):
     monkeypatch.setattr(connection, "START_TIMEOUT_SECONDS", 0.5)
     async with Observed(made.rogue("silent")) as it:
         await eventually(lambda: it.error)
         assert it.error == "it did not answer within 0.5 s"
 
 
-async def test_rubbish_on_stdout_is_borne_for_a_while(quickly):
+async def test_some_invalid_stdout_output_is_tolerated(quickly):
     async with Observed(made.rogue("chatty")) as it:
         assert await it.said("ping") == "pong"
 
 
 @pytest.mark.parametrize(("kind", "why"), [("garbage", "non-MCP"), ("endless", "16 MB")])
-async def test_a_flood_of_rubbish_ends_the_server(eventually, kind, why):
+async def test_too_much_invalid_stdout_output_ends_the_server(eventually, kind, why):
     async with Observed(made.rogue(kind)) as it:
         await eventually(lambda: it.error, seconds=60)
         assert why in it.error
 
 
-async def test_a_flood_on_stderr_is_logged_in_part_and_does_no_harm(caplog):
+async def test_stderr_flood_is_logged_in_part(caplog):
     caplog.set_level("INFO", logger="tools_app.sources.mcp.stdio")
     async with Observed(made.rogue("stderr")) as it:
         assert await it.said("ping") == "pong"
@@ -253,7 +253,7 @@ async def test_a_flood_on_stderr_is_logged_in_part_and_does_no_harm(caplog):
     assert 0 < len(said) <= 100
 
 
-async def test_a_huge_description_is_cut_and_hidden_letters_are_gone(eventually):
+async def test_long_description_is_truncated_and_invisible_characters_removed(eventually):
     async with Observed(made.rogue("huge")) as it:
         await eventually(lambda: it.tools)
         assert len(it.reports[-1][1]["listing"].tools[0]["description"]) == 2_000
@@ -262,7 +262,7 @@ async def test_a_huge_description_is_cut_and_hidden_letters_are_gone(eventually)
         assert it.reports[-1][1]["listing"].tools[0]["description"] == "Say it back"
 
 
-async def test_names_that_would_collide_are_told(eventually):
+async def test_colliding_tool_names_are_reported(eventually):
     async with Observed(made.rogue("twins")) as it:
         await eventually(lambda: it.tools)
         assert it.tools == ["get-time", "other"]
@@ -271,21 +271,21 @@ async def test_names_that_would_collide_are_told(eventually):
         ]
 
 
-async def test_schemas_that_cannot_be_used_cost_their_tools_only(eventually):
+async def test_unusable_schemas_exclude_only_their_tools(eventually):
     async with Observed(made.rogue("schemas")) as it:
         await eventually(lambda: it.tools)
         assert it.tools == ["ping"]
         assert [note.split(":")[0] for note in it.notes] == ["elsewhere", "bomb", "large", "nonsense"]
 
 
-async def test_a_server_ends_with_all_it_has_started(eventually):
+async def test_stopping_a_server_ends_its_child_processes(eventually):
     async with Observed(made.rogue("children")) as it:
         await it.call("ping")
         assert sorted(each.name() for each in made.programs_of() if each.name() == "sleep") == ["sleep", "sleep"]
     assert made.programs_of() == []
 
 
-async def test_closing_does_not_wait_for_a_server_that_hangs(eventually):
+async def test_closing_does_not_wait_for_a_hanging_server(eventually):
     async with Observed(made.rogue("deaf")) as it:
         call = asyncio.create_task(it.call("ping"))
         await eventually(lambda: "ready" in it.statuses)

@@ -23,13 +23,13 @@ def write(root: Path, path: str, text: str | bytes = "x", *, at: float = LONG_AG
     return file
 
 
-def test_notes_are_memory_md_and_what_lies_below_memory(tmp_path):
+def test_notes_are_memory_md_and_files_under_memory(tmp_path):
     for path in ("MEMORY.md", "memory/2026-02-01.md", "memory/deep/er/x.md", "README.md", "memory/x.txt", "other/memory/y.md"):
         write(tmp_path, path)
     assert sorted(list_notes(Workspace(tmp_path)).stamps) == ["MEMORY.md", "memory/2026-02-01.md", "memory/deep/er/x.md"]
 
 
-def test_links_lead_nowhere(tmp_path):
+def test_symlinks_are_not_followed(tmp_path):
     outside = write(tmp_path, "outside/secret.md", "secret")
     home = tmp_path / "home"
     (home / "memory").mkdir(parents=True)
@@ -41,7 +41,7 @@ def test_links_lead_nowhere(tmp_path):
     assert read_note(Workspace(home), "memory/deep/secret.md") is None
 
 
-def test_what_is_left_out_is_said(tmp_path, monkeypatch):
+def test_skipped_notes_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(notes, "MAX_FILE_BYTES", 10)
     monkeypatch.setattr(notes, "MAX_FILES", 2)
     write(tmp_path, "MEMORY.md", "root", at=LONG_AGO - 1000)
@@ -56,7 +56,7 @@ def test_what_is_left_out_is_said(tmp_path, monkeypatch):
     ]
 
 
-def test_a_name_that_no_database_stores_is_left_out(tmp_path):
+def test_non_utf8_file_name_is_skipped(tmp_path):
     (tmp_path / "memory").mkdir()
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/memory/\xff.md")).write_text("x")
     listing = list_notes(Workspace(tmp_path))
@@ -64,7 +64,7 @@ def test_a_name_that_no_database_stores_is_left_out(tmp_path):
     assert listing.left_out == ["memory/?.md has a name that is not UTF-8"]
 
 
-def test_a_note_that_changed_just_now_is_not_trusted_to_stay(tmp_path):
+def test_recently_changed_note_has_empty_stamp(tmp_path):
     write(tmp_path, "MEMORY.md", "old")
     settled = read_note(Workspace(tmp_path), "MEMORY.md")
     assert settled is not None and settled.stamp == list_notes(Workspace(tmp_path)).stamps["MEMORY.md"]
@@ -74,18 +74,18 @@ def test_a_note_that_changed_just_now_is_not_trusted_to_stay(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"caf\xe9", b"a\0b"])
-def test_what_is_no_text_has_no_digest_and_no_pieces(tmp_path, content):
+def test_non_text_note_has_no_digest_or_chunks(tmp_path, content):
     write(tmp_path, "MEMORY.md", content)
     note = read_note(Workspace(tmp_path), "MEMORY.md")
     assert note is not None and (note.digest, note.chunks) == ("", [])
 
 
-def test_a_short_text_is_one_piece():
+def test_short_text_is_one_chunk():
     assert split_chunks("one\r\ntwo\n") == [(1, 2, "one\ntwo")]
     assert split_chunks("") == split_chunks("\n \n") == []
 
 
-def test_pieces_cover_every_line_and_overlap():
+def test_chunks_cover_whole_text_and_overlap():
     lines = [f"line {number} " + "x" * (number % 90) for number in range(1, 400)]
     pieces = split_chunks("\n".join(lines))
     assert len(pieces) > 5
@@ -100,7 +100,7 @@ def test_pieces_cover_every_line_and_overlap():
 
 
 @pytest.mark.parametrize("line", ["word " * 2000, "東京都に行く" * 600, "🦞" * 3000])
-def test_a_very_long_line_is_cut_and_no_word_is_lost_at_the_cut(line):
+def test_long_text_without_newlines_splits_without_losing_terms(line):
     pieces = split_chunks(f"first\n{line}\nlast")
     assert len(pieces) > 3
     assert all(len(piece.text.encode()) <= CHUNK_BYTES for piece in pieces)
@@ -111,7 +111,7 @@ def test_a_very_long_line_is_cut_and_no_word_is_lost_at_the_cut(line):
         assert before.endswith(after[:20])
 
 
-def test_a_file_of_empty_lines_is_cut_in_no_time():
+def test_file_of_newlines_is_chunked_quickly():
     assert split_chunks("\n" * 1_000_000 + "end")[-1].text.strip() == "end"
 
 
@@ -133,18 +133,18 @@ def score(query: str, text: str) -> float:
         ("%", "100 %", 0.0),
     ],
 )
-def test_a_score_is_the_share_of_the_words_that_are_there(query, text, expected):
+def test_score_is_fraction_of_matching_terms(query, text, expected):
     assert score(query, text) == expected
 
 
-def test_a_rare_word_counts_for_more_than_a_common_one():
+def test_rare_term_weighs_more_than_common_term():
     rare, common = expand_terms(parse_query("lobster the"))
     weights = {rare: 3.0, common: 1.0}
     assert score_text("lobster", weights) == 0.75
     assert score_text("the", weights) == 0.25
 
 
-def test_a_snippet_shows_the_match_and_begins_with_a_line():
+def test_snippet_contains_match_and_starts_after_newline():
     text = "\n".join(f"line {number}" for number in range(200)) + "\nhere is the lobster\n" + "tail\n" * 20
     shown = make_snippet(text, parse_query("lobster"))
     assert len(shown) <= 700

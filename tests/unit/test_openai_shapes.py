@@ -42,7 +42,7 @@ def told(*events):
 END = phase("end", aborted=False, stopReason="stop")
 
 
-def test_words_are_told_as_they_come_and_what_only_the_end_holds_is_added():
+def test_deltas_are_streamed_and_completed_from_final_message():
     assert told(delta("hel"), final("hello"), END) == [
         AnswerDelta(0, "hel"),
         AnswerDelta(0, "lo"),
@@ -51,7 +51,7 @@ def test_words_are_told_as_they_come_and_what_only_the_end_holds_is_added():
     ]
 
 
-def test_an_answer_begun_anew_is_shown_only_from_where_it_differs():
+def test_retried_answer_streams_only_text_that_differs():
     reset = {"stream": "assistant", "data": {"messageId": "m1", "attempt": 2, "reset": True}}
     same = told(delta("one two"), reset, delta("one ", attempt=2), delta("two three", attempt=2), final("one two three", attempt=2))
     assert [each.text for each in same if isinstance(each, AnswerDelta)] == ["one two", " three"]
@@ -60,18 +60,18 @@ def test_an_answer_begun_anew_is_shown_only_from_where_it_differs():
     assert other[-1] == AnswerDone(0, "one 2")
 
 
-def test_usage_is_that_of_all_answers_and_calls_are_those_handed_over():
+def test_run_end_sums_usage_and_lists_client_tool_calls():
     events = [final("look", calls=["ours"]), final(message="m2", calls=["ours2", "theirs"])]
     ended = told(*events, phase("end", aborted=False, stopReason="tool_calls", toolCallIds=["theirs"]))[-1]
     assert ended == RunEnded("tool_calls", CompletionUsage(10, 4, 2), (ClientToolCall("theirs", "t", '{"a":1}'),))
 
 
-def test_waiting_names_its_approval_and_ends_when_the_run_goes_on():
+def test_waiting_event_has_approval_id_until_run_resumes():
     asks = {"stream": "tool", "data": {"phase": "waiting", "approval": {"id": "q1"}}}
     assert told(asks, phase("waiting", reason="approval"), phase("resume", rescues=0)) == [WaitingForPeople("q1"), RunResumed()]
 
 
-def test_failures_have_the_status_that_tells_an_sdk_whether_to_try_again():
+def test_failure_status_tells_sdk_whether_to_retry():
     from clawsite.api.openai.errors import CompletionFailed
 
     assert told(phase("error", kind="rate_limit", error="slow down"))[-1].failure == ("rate_limit", "slow down")
@@ -94,11 +94,11 @@ def test_failures_have_the_status_that_tells_an_sdk_whether_to_try_again():
         ("ops", "ops"),
     ],
 )
-def test_a_model_is_an_agent(model, agent):
+def test_model_name_is_parsed_as_agent_id(model, agent):
     assert parse_agent_id(model) == agent
 
 
-def test_a_chat_is_sorted_into_system_past_and_message():
+def test_chat_is_split_into_system_history_and_message():
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
     wish = parse_chat_request(
         {
@@ -120,7 +120,7 @@ def test_a_chat_is_sorted_into_system_past_and_message():
     assert wish.parameters == {"max_tokens": 9}
 
 
-def test_calls_of_one_answer_stay_together_in_responses():
+def test_responses_input_groups_calls_of_one_answer():
     items = [
         {"role": "user", "content": "q"},
         {"type": "reasoning", "summary": []},
@@ -150,13 +150,13 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "ob
         ([{"type": "function", "function": {"name": "f", "parameters": {"d": "x" * MAX_SCHEMA_BYTES}}}], "invalid_schema"),
     ],
 )
-def test_tools_have_limits(tools, code):
+def test_tools_beyond_limits_are_rejected(tools, code):
     with pytest.raises(RequestRejected) as refused:
         parse_chat_request({"messages": [{"role": "user", "content": "q"}], "tools": tools})
     assert refused.value.error_code == code
 
 
-def test_a_choice_is_about_the_callers_tools():
+def test_tool_choice_applies_to_client_tools():
     body = {"messages": [{"role": "user", "content": "q"}], "tools": [TOOL]}
     assert parse_chat_request({**body, "tool_choice": "none"}).tools == ()
     named = {"type": "function", "function": {"name": "f"}}
@@ -165,14 +165,14 @@ def test_a_choice_is_about_the_callers_tools():
         parse_chat_request({**body, "tool_choice": {"type": "function", "function": {"name": "g"}}})
 
 
-def test_images_are_counted():
+def test_number_of_images_is_limited():
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     with pytest.raises(RequestRejected, match="exceed the limit of 8"):
         parse_chat_request({"messages": [{"role": "user", "content": [part] * 9}]})
 
 
 @pytest.mark.parametrize("read", [parse_chat_request, parse_responses_request])
-def test_values_in_the_arguments_of_calls_are_counted_together(read):
+def test_argument_values_are_limited_across_all_calls(read):
     many = "[" + "0," * 30_000 + "0]"
     calls = [{"id": f"c{n}", "type": "function", "function": {"name": "t", "arguments": many}} for n in range(2)]
     sent = {
@@ -186,6 +186,6 @@ def test_values_in_the_arguments_of_calls_are_counted_together(read):
         read(sent)
 
 
-def test_calls_that_are_no_list_are_told_so():
+def test_tool_calls_must_be_a_list():
     with pytest.raises(RequestRejected, match=r"messages\[0\].tool_calls: must be a list"):
         parse_chat_request({"messages": [{"role": "assistant", "tool_calls": 5}]})

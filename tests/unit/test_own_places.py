@@ -22,19 +22,19 @@ def elsewhere(settings, tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_they_are_named_by_their_real_paths(elsewhere):
+def test_protected_paths_are_resolved(elsewhere):
     real = elsewhere / "real"
     assert secret_paths() == (real / "home", elsewhere / "audit.jsonl", real / "db.sqlite3")
     assert code_paths()[0] == elsewhere / "code"
     assert Path(sys.prefix).resolve() in code_paths() or sys.prefix == sys.base_prefix
 
 
-def test_a_database_that_is_no_file_has_no_place(elsewhere, settings, monkeypatch):
+def test_non_file_database_has_no_protected_path(elsewhere, settings, monkeypatch):
     monkeypatch.setitem(settings.DATABASES["default"], "NAME", "file:memorydb?mode=memory")
     assert secret_paths() == (elsewhere / "real" / "home", elsewhere / "audit.jsonl")
 
 
-def test_every_command_is_kept_from_them(elsewhere):
+def test_sandbox_protects_secret_and_code_paths(elsewhere):
     words = dict.fromkeys(("line", "cwd", "environment_hash", "tool", "agent", "session", "call", "home"), "")
     numbers = {"run": 1, "level": 2, "timeout_s": 1, "network": False, "background": False, "pty": False}
     sandbox = sandbox_from_plan(ExecPlan(**words, **numbers, argv=None, executables=(), workspace=str(elsewhere), access="rw"))

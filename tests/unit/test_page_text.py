@@ -68,7 +68,7 @@ def test_kind_follows_body_without_content_type(body, kind):
         ("abc中".encode()[:-1], "text/plain", "abc"),
     ],
 )
-def test_the_character_set_is_found(body, content_type, text):
+def test_character_set_is_detected(body, content_type, text):
     assert decode_text(answer(body, content_type)) == text
 
 

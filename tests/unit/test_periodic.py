@@ -18,7 +18,7 @@ def test_webhooks_register_their_tasks(settings):
     assert tasks["webhook results"].every() == 7.0
 
 
-def test_a_name_is_registered_once(monkeypatch: pytest.MonkeyPatch):
+def test_registering_same_name_replaces_task(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(periodic, "_tasks", {})
 
     async def first() -> None: ...
@@ -30,7 +30,7 @@ def test_a_name_is_registered_once(monkeypatch: pytest.MonkeyPatch):
     assert [(task.every(), task.function) for task in periodic.registered_tasks()] == [(2.0, second)]
 
 
-async def test_a_task_that_fails_is_logged_and_called_again(caplog: pytest.LogCaptureFixture):
+async def test_failed_task_is_logged_and_called_again(caplog: pytest.LogCaptureFixture):
     calls = 0
     done = asyncio.Event()
 

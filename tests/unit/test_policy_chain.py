@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.test_policy_matcher import lists, tools
 from tools_app.policy.catalog import GROUP_BY_TOOL, NATIVE_NAMES, PROFILES, SUBAGENT_DENY
-from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.evaluation import Verdict, evaluate
 from tools_app.policy.layers import LAYERS
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
@@ -40,26 +40,26 @@ def test_layers_are_in_documented_order():
     assert [layer.name for layer in LAYERS] == NINE
 
 
-def test_without_any_rule_an_agent_is_minimal():
+def test_agent_without_rules_has_minimal_profile():
     assert kept() == {"session_status"}
 
 
-def test_a_coding_agent_has_files_commands_sessions_memory_and_images():
+def test_coding_agent_has_files_commands_sessions_memory_and_images():
     found = kept(RuleRow("global", profile="minimal"), RuleRow("agent", "main", profile="coding"))
     assert {"read", "write", "edit", "apply_patch", "glob", "grep", "exec", "process", "sessions_spawn", "subagents"} <= found
     assert {"memory_get", "image"} <= found
     assert not {"web_fetch", "browser", "message", "cron", "gateway", "nodes", "agents_list", "whatsapp_login"} & found
 
 
-def test_a_messaging_agent_has_messages_and_little_more():
+def test_messaging_profile_allows_mainly_message_tools():
     assert kept(RuleRow("agent", "main", profile="messaging")) == {"message", "sessions_list", "sessions_send", "session_status"}
 
 
-def test_the_full_profile_does_not_limit():
+def test_full_profile_does_not_limit():
     assert kept(FULL, is_owner=True) == NATIVE_NAMES
 
 
-def test_an_agents_profile_replaces_the_global_one():
+def test_agent_profile_replaces_global_profile():
     rows = RuleRow("global", profile="full"), RuleRow("agent", "main", profile="minimal")
     assert kept(*rows) == {"session_status"}
     assert "exec" in kept(*rows, agent="other")
@@ -69,21 +69,21 @@ def test_also_allow_adds_to_the_profile():
     assert kept(RuleRow("global", profile="minimal", also_allow=("group:web",))) == {"session_status", "web_fetch", "web_search"}
 
 
-def test_an_agents_also_allow_replaces_the_global_one():
+def test_agent_also_allow_replaces_global_also_allow():
     rows = RuleRow("global", profile="minimal", also_allow=("web_search",)), RuleRow("agent", "main", also_allow=("read",))
     assert kept(*rows) == {"session_status", "read"}
     assert kept(*rows, agent="other") == {"session_status", "web_search"}
 
 
-def test_also_allow_does_not_turn_a_profile_without_limits_into_one_with():
+def test_also_allow_does_not_limit_unlimited_profile():
     assert kept(RuleRow("global", profile="full", also_allow=("read",)), is_owner=True) == NATIVE_NAMES
 
 
-def test_also_allow_does_not_pass_another_layers_deny():
+def test_also_allow_does_not_override_deny_of_other_layer():
     assert kept(RuleRow("global", profile="minimal", also_allow=("read",), deny=("read",))) == {"session_status"}
 
 
-def test_every_layer_must_agree():
+def test_every_layer_must_allow_tool():
     assert kept(RuleRow("global", profile="full", allow=("group:fs",)), RuleRow("agent", "main", allow=("read", "exec"))) == {
         "read"
     }
@@ -122,7 +122,7 @@ def test_subagents_do_not_get_coordination_tools():
 
 @settings(deadline=None)
 @given(queries, rule_sets)
-def test_every_tool_has_the_gate_and_nine_layers_in_its_trace(query, rules):
+def test_trace_has_owner_gate_and_nine_layers(query, rules):
     verdict = evaluate(query, rules)
     assert set(verdict.trace) == {tool.name for tool in query.tools}
     for steps in verdict.trace.values():
@@ -132,7 +132,7 @@ def test_every_tool_has_the_gate_and_nine_layers_in_its_trace(query, rules):
 
 @settings(deadline=None)
 @given(queries, rule_sets)
-def test_kept_tools_are_those_no_step_denies(query, rules):
+def test_kept_tools_are_not_denied_by_any_step(query, rules):
     verdict = evaluate(query, rules)
     for name, steps in verdict.trace.items():
         refused = any(step.effect == "deny" for step in steps)
@@ -141,7 +141,7 @@ def test_kept_tools_are_those_no_step_denies(query, rules):
 
 @settings(deadline=None)
 @given(queries, global_rows, agent_rows, st.text(max_size=8) | st.sampled_from(["*", "read", "group:fs"]), st.booleans())
-def test_a_deny_entry_anywhere_never_adds_a_tool(query, everyone, agent, entry, in_agent):
+def test_deny_entry_never_adds_tool(query, everyone, agent, entry, in_agent):
     before = evaluate(query, PolicyRules(1, (everyone, agent))).kept
     row = agent if in_agent else everyone
     changed = RuleRow(row.scope, row.subject, row.profile, row.allow, (*row.deny, entry), row.also_allow)

@@ -134,7 +134,7 @@ def test_all_errors_are_reported_together():
     assert [field for field, _words in found] == ["subject", "profile", "deny", "deny"]
 
 
-def test_the_lengths_are_those_of_the_columns():
+def test_length_limits_match_database_columns():
     assert {name: ToolPolicy._meta.get_field(name).max_length for name in checks.MAX_LENGTHS} == checks.MAX_LENGTHS
 
 

@@ -50,7 +50,7 @@ def matches(entry, tool):
         ("mixed_*", ToolFacts("Mixed_Case")),
     ],
 )
-def test_an_entry_names_a_tool(entry, tool):
+def test_entry_matches_tool(entry, tool):
     assert matches(entry, tool)
 
 
@@ -81,11 +81,11 @@ def test_deny_is_checked_before_allow():
     assert judged(LayerPolicy(allow=("*", "read"), deny=("read",)), READ)[:2] == ("deny", "deny entry `read`")
 
 
-def test_an_empty_allow_list_does_not_limit():
+def test_empty_allowlist_does_not_limit():
     assert judged(LayerPolicy(deny=("exec",)), READ)[:2] == ("none", "no limit")
 
 
-def test_allowlist_allows_only_what_it_names():
+def test_allowlist_allows_only_listed_tools():
     assert judged(LayerPolicy(allow=("group:fs",)), READ)[:2] == ("allow", "allow entry `group:fs`")
     assert judged(LayerPolicy(allow=("group:fs",)), EXEC)[:2] == ("deny", "no allow entry matches")
 
@@ -112,7 +112,7 @@ def test_additional_deny_entry_never_allows_more(tool, allow, deny, more):
 
 @settings(deadline=None)
 @given(tools, lists, lists, st.randoms())
-def test_the_order_of_entries_does_not_matter(tool, allow, deny, random):
+def test_order_of_entries_does_not_matter(tool, allow, deny, random):
     mixed = list(allow), list(deny)
     for each in mixed:
         random.shuffle(each)

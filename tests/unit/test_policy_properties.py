@@ -12,9 +12,9 @@ from tests.unit.policy_strategies import PLUGIN_NAMES, PLUGINS, TOOLS, queries, 
 from tools_app import authorize
 from tools_app.authorize import authorize_tool_call
 from tools_app.core.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
-from tools_app.policy import chain, expectations, layers, matcher
+from tools_app.policy import evaluation, expectations, layers, matcher
 from tools_app.policy.catalog import GROUP_BY_TOOL, GROUPS, NATIVE_NAMES
-from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.evaluation import Verdict, evaluate
 from tools_app.policy.expectations import Expectation, find_broken
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
@@ -323,7 +323,7 @@ def one_plugin_in_a_list_is_enough_to_drop_it(monkeypatch):
 
 def _instead_of(monkeypatch, name, resolve):
     changed = tuple(layers.Layer(layer.name, resolve) if layer.name == name else layer for layer in layers.LAYERS)
-    monkeypatch.setattr(chain, "LAYERS", changed)
+    monkeypatch.setattr(evaluation, "LAYERS", changed)
 
 
 FAULTS = [

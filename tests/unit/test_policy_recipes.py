@@ -18,7 +18,7 @@ from tools_app.policy.catalog import (
     SANDBOX_ALLOW,
     SUBAGENT_DENY,
 )
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.expectations import find_broken
 from tools_app.policy.layers import LAYERS
 from tools_app.policy.query import PolicyQuery, Sender
@@ -82,7 +82,7 @@ def test_recipe_tests_fail_without_any_one_row(title, place):
         (PEOPLE, telegram("-100333", username="bob"), ["message", "web_search"], ["exec", "read", "gateway"]),
     ],
 )
-def test_a_recipe_does_what_it_says(title, ask, kept, refused):
+def test_recipe_allows_and_denies_documented_tools(title, ask, kept, refused):
     question = PolicyQuery(**{"agent": "main", "is_owner": True, "tools": TOOLS} | ask)
     passed = set(evaluate(question, PolicyRules(1, RECIPES[title].rows)).kept)
     assert set(kept) <= passed

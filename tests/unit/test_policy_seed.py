@@ -37,14 +37,14 @@ from tools_app.toolset import build_toolset
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_2_2_a_group_stands_for_its_tools(name):
+def test_group_matches_all_its_tools(name):
     core = ("canvas",)  # so that no list names only plugins
     check_case(Case(f"{name} in allow", (global_row(allow=(name, *core)),), exactly=GROUPS[name] | {*core}))
     check_case(Case(f"{name} in deny", (global_row(deny=(name,)),), exactly=ALL - GROUPS[name]))
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_2_2_a_group_saves_listing_its_tools_one_by_one(name):
+def test_group_equals_listing_its_tools(name):
     listed = evaluate_rows([global_row(allow=("canvas", *sorted(GROUPS[name])), deny=("message",))])
     assert evaluate_rows([global_row(allow=("canvas", name), deny=("message",))]).kept == listed.kept
 
@@ -67,7 +67,7 @@ def test_2_2_a_group_saves_listing_its_tools_one_by_one(name):
     ),
     Case("2.2 one plugin's id says nothing about another's tools", (global_row(deny=("msteams",)),), kept=["weather_today"]),
 )
-def test_2_2_plugins_are_groups_made_at_run_time(case):
+def test_plugins_are_groups_defined_at_runtime(case):
     check_case(case)
 
 
@@ -83,7 +83,7 @@ PLUGIN_ONLY = {
 
 
 @pytest.mark.parametrize("layer", PLUGIN_ONLY)
-def test_2_3_an_allow_list_of_plugin_tools_only_would_disable_every_core_tool_and_is_dropped(layer):
+def test_allowlist_with_only_plugin_tools_is_dropped(layer):
     verdict = evaluate_rows([FULL, PLUGIN_ONLY[layer]], **ANYWHERE)
     assert set(verdict.kept) == ALL
     (step,) = [step for step in verdict.trace["read"] if step.layer == layer]
@@ -133,7 +133,7 @@ def test_2_3_an_allow_list_of_plugin_tools_only_would_disable_every_core_tool_an
         ask={"plugins": (), "tools": ToolRegistry.build([]).nameable},
     ),
 )
-def test_2_3_lists_of_plugins_only(case):
+def test_plugin_only_lists_match_manual(case):
     check_case(case)
 
 
@@ -185,7 +185,7 @@ def test_2_3_lists_of_plugins_only(case):
         exactly={"exec", "apply_patch"},
     ),
 )
-def test_3_2_one_policy_against_one_tool(case):
+def test_single_policy_is_applied_to_single_tool(case):
     check_case(case)
 
 
@@ -207,26 +207,26 @@ IN_ALL_LAYERS = {**ANYWHERE, "sandboxed": True, "is_subagent": True}
 
 
 @pytest.mark.parametrize("layer", NINE)
-def test_3_3_every_layer_is_a_limit_and_a_tool_must_pass_all_of_them(layer):
+def test_tool_must_pass_every_layer(layer):
     verdict = evaluate_rows(NO_EXEC[layer], **IN_ALL_LAYERS)
     assert verdict.refused_by("exec").layer == layer
     assert [step.layer for step in verdict.trace["exec"] if step.effect == "deny"] == [layer]
 
 
-def test_3_3_the_layers_are_asked_in_this_order():
+def test_layers_are_evaluated_in_documented_order():
     verdict = evaluate_rows([FULL], **IN_ALL_LAYERS)
     assert all(tuple(step.layer for step in steps[1:]) == NINE for steps in verdict.trace.values())
 
 
 @pytest.mark.parametrize(("earlier", "later"), list(itertools.pairwise(NINE)))
-def test_3_3_of_two_layers_that_refuse_the_earlier_one_is_named(earlier, later):
+def test_first_denying_layer_is_reported(earlier, later):
     rows = [row for row in (*NO_EXEC[earlier], *NO_EXEC[later]) if row != FULL]
     verdict = evaluate_rows([FULL, *rows], **IN_ALL_LAYERS)
     assert [step.layer for step in verdict.trace["exec"] if step.effect == "deny"] == [earlier, later]
     assert verdict.refused_by("exec").layer == earlier
 
 
-def test_3_3_a_later_layer_cannot_bring_back_what_an_earlier_one_refused():
+def test_later_layer_cannot_restore_denied_tool():
     rows = [
         RuleRow("global", profile="minimal"),
         agent_row(allow=("*",)),
@@ -266,18 +266,18 @@ def offered(rows, **who):
     return build_toolset(env, PolicyQuery("main", **who), PolicyRules(1, tuple(rows)), KNOWN)
 
 
-def test_5_the_owner_gate_stands_before_the_nine_layers():
+def test_owner_gate_precedes_nine_layers():
     verdict = evaluate_rows([global_row(deny=("*",))], is_owner=False)
     assert all(steps[0].layer == "owner" for steps in verdict.trace.values())
     assert verdict.refused_by("whatsapp_login").layer == "owner"
 
 
-def test_5_plugins_are_known_before_the_layers_are_asked():
+def test_plugins_are_resolved_before_layers_are_evaluated():
     assert set(offered([global_row(allow=("msteams",))], is_owner=True).tools) == set(KNOWN.tools)
     assert set(offered([global_row(allow=("msteams", "image"))]).tools) == {"msteams_post", "image"}
 
 
-def test_5_the_model_can_see_only_what_is_left_at_the_end():
+def test_model_sees_only_remaining_tools():
     found = offered([global_row(deny=("agents_list",))])
     assert [spec["name"] for spec in found.specs()] == ["image", "msteams_post"]
     assert found.verdict.refused_by("whatsapp_login").layer == "owner"
@@ -299,7 +299,7 @@ SENSELESS = {
 
 
 @pytest.mark.parametrize("fields", SENSELESS.values(), ids=SENSELESS)
-def test_decided_what_means_nothing_is_refused_at_saving_and_opens_nothing_at_run_time(fields):
+def test_meaningless_row_is_rejected_and_allows_no_tools(fields):
     with pytest.raises(InvalidRequest):
         validated_row(**fields)
     lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
@@ -308,7 +308,7 @@ def test_decided_what_means_nothing_is_refused_at_saving_and_opens_nothing_at_ru
 
 
 @pytest.mark.parametrize("entry", ["reed", "group:files", "group:*", "", "*d"])
-def test_decided_a_deny_entry_that_means_nothing_changes_nothing(entry):
+def test_unknown_deny_entry_has_no_effect(entry):
     with pytest.raises(InvalidRequest):
         validated_row(scope="global", deny=[entry])
     assert set(evaluate_rows([global_row(deny=(entry,))]).kept) == ALL

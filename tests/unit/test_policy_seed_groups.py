@@ -78,7 +78,7 @@ TELEGRAM = (
         ask=telegram_query("-5", id="anna"),
     ),
 )
-def test_3_4_groups(case):
+def test_group_rules_match_manual(case):
     check_case(case)
 
 
@@ -87,20 +87,20 @@ FIRST_OF = {"u1": "read", "+4912345": "write", "anna": "edit", "anna b": "exec",
 
 
 @pytest.mark.parametrize("known", range(len(KNOWN_BY) + 1))
-def test_3_4_a_sender_is_looked_up_by_id_number_user_name_name_and_then_star(known):
+def test_sender_lookup_order_ends_with_wildcard(known):
     """As the first names are removed one by one, the next one is used."""
     rows = [FULL, *(group_row("-1", sender, allow=(name,)) for sender, name in FIRST_OF.items())]
     kept = evaluate_rows(rows, **telegram_query("-1", **dict(KNOWN_BY[known:]))).kept
     assert kept == (list(FIRST_OF.values())[known],)
 
 
-def test_3_4_without_a_star_the_group_itself_comes_last():
+def test_sender_lookup_without_wildcard_ends_with_group():
     rows = [FULL, group_row("-1", "u1", allow=("read",)), group_row("-1", allow=("nodes",))]
     assert evaluate_rows(rows, **telegram_query("-1", id="u2")).kept == ("nodes",)
 
 
 @pytest.mark.parametrize("written", ["anna", "Anna", "@anna", " ANNA "])
-def test_3_4_decided_a_sender_is_compared_in_lower_case_without_the_at_sign(written):
+def test_sender_match_ignores_case_and_at_sign(written):
     row = validated_row(scope="group", channel="telegram", group="-1", sender=written, deny=["exec"])
     for known in ("anna", "@Anna"):
         assert evaluate_rows([FULL, row], **telegram_query("-1", username=known)).refused_by("exec").layer == "group"
@@ -166,5 +166,5 @@ DANGEROUS = ("group:runtime", "gateway")
         ask=telegram_query("team", username="bob"),
     ),
 )
-def test_6_what_the_policy_is_for(case):
+def test_policy_use_cases_match_manual(case):
     check_case(case)

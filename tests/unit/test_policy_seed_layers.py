@@ -38,11 +38,11 @@ SUPPORT = RuleRow("agent", "support-bot", profile="messaging", allow=("group:mes
     ),
     Case("3.4 … in both directions", (RuleRow("global", profile="minimal"), agent_row(profile="full")), exactly=ALL),
 )
-def test_3_4_profiles(case):
+def test_profiles_match_manual(case):
     check_case(case)
 
 
-def test_3_4_there_are_four_profiles():
+def test_four_profiles_exist():
     assert set(PROFILES) == {"minimal", "coding", "messaging", "full"}
 
 
@@ -121,7 +121,7 @@ def test_3_4_there_are_four_profiles():
         ask=ANYWHERE,
     ),
 )
-def test_3_4_providers(case):
+def test_provider_rules_match_manual(case):
     check_case(case)
 
 
@@ -142,11 +142,11 @@ def test_3_4_providers(case):
         by="agent",
     ),
 )
-def test_3_4_agents(case):
+def test_agent_rules_match_manual(case):
     check_case(case)
 
 
-def test_3_4_the_fixed_list_of_subagents():
+def test_subagent_fixed_deny_list_matches_manual():
     assert set(SUBAGENT_DENY) == {
         *("sessions_list", "sessions_history", "sessions_send", "sessions_spawn"),  # the main agent directs
         *("gateway", "agents_list"),  # running the system
@@ -175,7 +175,7 @@ def test_3_4_the_fixed_list_of_subagents():
         ask={"is_subagent": True},
     ),
 )
-def test_3_4_subagents(case):
+def test_subagent_rules_match_manual(case):
     check_case(case)
 
 
@@ -189,7 +189,7 @@ def test_3_4_subagents(case):
         ("agent:main:my-subagent", False),
     ],
 )
-def test_3_4_a_subagent_is_told_by_the_part_subagent_of_its_session_key(key, is_subagent):
+def test_subagent_is_recognized_by_session_key(key, is_subagent):
     assert parse_key(key).is_subagent is is_subagent
 
 
@@ -226,7 +226,7 @@ def test_3_4_a_subagent_is_told_by_the_part_subagent_of_its_session_key(key, is_
         ask={"sandboxed": True},
     ),
 )
-def test_3_3_sandbox(case):
+def test_sandbox_rules_match_manual(case):
     check_case(case)
 
 
@@ -270,7 +270,7 @@ def test_3_3_sandbox(case):
         ask=ANYWHERE,
     ),
 )
-def test_3_5_also_allow(case):
+def test_also_allow_matches_manual(case):
     check_case(case)
 
 
@@ -296,5 +296,5 @@ def test_3_5_also_allow(case):
     ),
     Case("3.6 being the owner opens no layer", (RuleRow("global", profile="minimal"),), refused=["whatsapp_login"], by="profile"),
 )
-def test_3_6_owner_only(case):
+def test_owner_only_tools_match_manual(case):
     check_case(case)

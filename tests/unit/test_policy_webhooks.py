@@ -4,7 +4,7 @@ import pytest
 
 from sessions_app.keys import parse_key
 from tools_app.policy.catalog import GROUP_BY_TOOL, OPENCLAW_GROUP, VISITING_WEBHOOK_DENY
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 

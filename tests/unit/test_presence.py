@@ -43,7 +43,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_the_first_change_is_told_at_once_and_the_next_ones_together(clock):
+def test_first_change_is_sent_immediately_and_later_ones_batched(clock):
     here = Process("a", clock)
     here.presence.add(client("one"))
     clock.pass_(0)
@@ -66,7 +66,7 @@ def test_one_shot_clients_are_not_listed(clock):
     assert (here.online, here.told) == ([], [])
 
 
-def test_two_sockets_of_one_instance_are_one_entry(clock):
+def test_two_sockets_of_same_instance_share_entry(clock):
     here = Process("a", clock)
     first, second = client("page", instance_id="i"), client("page", instance_id="i")
     second.line.id = "conn-other"
@@ -77,7 +77,7 @@ def test_two_sockets_of_one_instance_are_one_entry(clock):
     assert here.online == ["page"]
 
 
-def test_processes_tell_each_other_and_forget_those_who_are_silent(clock):
+def test_processes_exchange_presence_and_expire_silent_ones(clock):
     here, there = Process("a", clock), Process("b", clock)
     there.presence.add(client("far"))
     clock.pass_(0)
@@ -93,7 +93,7 @@ def test_processes_tell_each_other_and_forget_those_who_are_silent(clock):
     assert here.told[-1].classic["status"] == "offline"
 
 
-def test_a_process_that_ends_takes_its_clients_along(clock):
+def test_clients_of_ended_process_are_removed(clock):
     here, there = Process("a", clock), Process("b", clock)
     there.presence.add(client("far"))
     clock.pass_(0)
@@ -103,7 +103,7 @@ def test_a_process_that_ends_takes_its_clients_along(clock):
     assert here.online == []
 
 
-def test_hearing_the_same_again_is_no_news(clock):
+def test_repeated_presence_message_is_not_rebroadcast(clock):
     here, there = Process("a", clock), Process("b", clock)
     there.presence.add(client("far"))
     clock.pass_(0)

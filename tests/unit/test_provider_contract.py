@@ -76,31 +76,31 @@ def text_of(events: list[StreamEvent]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
-async def test_an_answer_streams_and_its_end_repeats_the_deltas(endpoint: Endpoint) -> None:
+async def test_final_message_equals_streamed_deltas(endpoint: Endpoint) -> None:
     events = await endpoint.ask("[[tokens=5 delay_ms=5]]")
     assert text_of(events) == "w0 w1 w2 w3 w4 " == finish_of(events).message.text
     assert sum(isinstance(event, TextDelta) for event in events) > 1
     assert finish_of(events).finish_reason == "stop"
 
 
-async def test_the_finish_reason_is_the_providers(endpoint: Endpoint) -> None:
+async def test_finish_reason_comes_from_provider(endpoint: Endpoint) -> None:
     assert finish_of(await endpoint.ask("[[finish=length]]")).finish_reason == "length"
 
 
-async def test_reasoning_comes_as_thinking_and_not_as_text(endpoint: Endpoint) -> None:
+async def test_reasoning_is_streamed_as_thinking_not_text(endpoint: Endpoint) -> None:
     events = await endpoint.ask("[[reasoning=3 text=hello]]")
     assert "".join(event.text for event in events if isinstance(event, ThinkingDelta)) == "r0 r1 r2 "
     assert finish_of(events).message == AssistantMessage("hello", "r0 r1 r2 ")
 
 
-async def test_usage_is_counted_with_the_part_read_from_the_cache(endpoint: Endpoint) -> None:
+async def test_usage_includes_cached_tokens(endpoint: Endpoint) -> None:
     usage = finish_of(await endpoint.ask("[[tokens=4 cached=7]]")).usage
     assert usage.output_tokens == 4
     assert usage.input_tokens > 7
     assert usage.cache_read == 7
 
 
-async def test_parallel_tool_calls_are_put_together_in_order(endpoint: Endpoint) -> None:
+async def test_parallel_tool_calls_are_assembled_in_order(endpoint: Endpoint) -> None:
     events = await endpoint.ask('[[tool=read args={"path":"a.txt"}]] [[tool=read args={"path":"b.txt"} parallel=1]]', tools=(READ,))
     first, second = finish_of(events).message.tool_calls
     assert (first.name, first.arguments) == ("read", {"path": "a.txt"})
@@ -109,7 +109,7 @@ async def test_parallel_tool_calls_are_put_together_in_order(endpoint: Endpoint)
     assert finish_of(events).finish_reason == "tool_calls"
 
 
-async def test_a_call_is_told_while_it_is_written(endpoint: Endpoint) -> None:
+async def test_tool_call_arguments_are_streamed(endpoint: Endpoint) -> None:
     events = await endpoint.ask('[[tool=read args={"path":"a.txt"}]] [[tool=read args={"path":"b.txt"} parallel=1]]', tools=(READ,))
     pieces = [event for event in events if isinstance(event, CallDelta)]
     assert {piece.name for piece in pieces} == {"read"}
@@ -117,14 +117,14 @@ async def test_a_call_is_told_while_it_is_written(endpoint: Endpoint) -> None:
     assert [json.loads(text) for text in written] == [{"path": "a.txt"}, {"path": "b.txt"}]
 
 
-async def test_arguments_that_are_not_json_are_reported_on_the_call(endpoint: Endpoint) -> None:
+async def test_invalid_json_arguments_are_reported_on_tool_call(endpoint: Endpoint) -> None:
     events = await endpoint.ask('[[tool=read args="{broken"]]', tools=(READ,))
     (call,) = finish_of(events).message.tool_calls
     assert call.arguments == {}
     assert "not valid JSON" in call.error
 
 
-async def test_the_conversation_is_sent_whole(endpoint: Endpoint) -> None:
+async def test_whole_conversation_is_sent(endpoint: Endpoint) -> None:
     asked = AssistantMessage("", "hm", (ToolCallRequest("c1", "read", {"path": "a"}), ToolCallRequest("c2", "read", {"path": "b"})))
     results = ToolResultMessage("c1", "read", "A"), ToolResultMessage("c2", "read", "no such file", is_error=True)
     await endpoint.ask("look", asked, *results, "and now?", system="Be brief.", tools=(READ,), thinking="low")
@@ -136,7 +136,7 @@ async def test_the_conversation_is_sent_whole(endpoint: Endpoint) -> None:
     assert body["model"] == "fake-1"
 
 
-async def test_a_thinking_level_is_sent_only_when_it_is_set(endpoint: Endpoint) -> None:
+async def test_thinking_level_is_sent_only_if_set(endpoint: Endpoint) -> None:
     await endpoint.ask("hello", thinking="")
     await endpoint.ask("hello", thinking="off")
     assert all("reasoning_effort" not in body for body in endpoint.server.bodies)
@@ -164,57 +164,57 @@ async def test_a_thinking_level_is_sent_only_when_it_is_set(endpoint: Endpoint) 
         ("[[empty]]", FailureKind.EMPTY),
     ],
 )
-async def test_a_failure_has_a_kind_and_is_tried_once(endpoint: Endpoint, marker: str, kind: FailureKind) -> None:
+async def test_failure_is_classified_and_not_retried(endpoint: Endpoint, marker: str, kind: FailureKind) -> None:
     failure = await endpoint.failure(marker)
     assert failure.kind is kind
     assert len(endpoint.server.log) == 1
 
 
-async def test_an_unprocessable_request_is_a_matter_of_format(endpoint: Endpoint) -> None:
+async def test_unprocessable_request_is_format_failure(endpoint: Endpoint) -> None:
     # Not in the table above: litellm leaves out what it thinks was refused and tries a second time.
     assert (await endpoint.failure("[[error=422]]")).kind is FailureKind.FORMAT
 
 
-async def test_a_failure_keeps_the_providers_words_and_status(endpoint: Endpoint) -> None:
+async def test_failure_keeps_provider_message_and_status(endpoint: Endpoint) -> None:
     failure = await endpoint.failure('[[error=400 code=bad message="tools.0.name is wrong"]]')
     assert failure.message == "tools.0.name is wrong (HTTP 400)"
     assert failure.status == 400
 
 
-async def test_a_failure_never_shows_the_key(endpoint: Endpoint) -> None:
+async def test_failure_does_not_contain_key(endpoint: Endpoint) -> None:
     failure = await endpoint.failure(f'[[error=401 message="Incorrect API key provided: {KEY}."]]')
     assert KEY not in failure.message
     assert "Incorrect API key provided: [key]" in failure.message
 
 
-async def test_retry_after_is_read(endpoint: Endpoint) -> None:
+async def test_retry_after_header_is_parsed(endpoint: Endpoint) -> None:
     assert (await endpoint.failure("[[error=429 retry_after=7]]")).retry_after == 7
 
 
-async def test_a_model_that_never_answers_is_a_timeout(endpoint: Endpoint) -> None:
+async def test_unresponsive_model_times_out(endpoint: Endpoint) -> None:
     failure = await endpoint.failure("[[hang]]", timeouts=Timeouts(first_byte=0.3))
     assert failure.kind is FailureKind.TIMEOUT
     await endpoint.server.record(lambda record: record.get("client_left"))
 
 
-async def test_a_model_that_falls_silent_is_a_timeout(endpoint: Endpoint) -> None:
+async def test_stalled_stream_times_out(endpoint: Endpoint) -> None:
     failure = await endpoint.failure("[[tokens=5 hang_after=2]]", timeouts=Timeouts(between_chunks=0.3))
     assert failure.kind is FailureKind.TIMEOUT
     await endpoint.server.record(lambda record: record.get("client_left"))
 
 
-async def test_nobody_listening_is_unavailable(endpoint: Endpoint, unused_tcp_port: int) -> None:
+async def test_refused_connection_is_unavailable_failure(endpoint: Endpoint, unused_tcp_port: int) -> None:
     endpoint.base_url = f"http://127.0.0.1:{unused_tcp_port}/v1"
     assert (await endpoint.failure("hello")).kind is FailureKind.UNAVAILABLE
 
 
-async def test_closing_the_stream_closes_the_request(endpoint: Endpoint) -> None:
+async def test_closing_stream_closes_request(endpoint: Endpoint) -> None:
     async with aclosing(endpoint.provider.stream(endpoint.request("[[tokens=5 hang_after=2]]"))) as events:
         await anext(events)
     await endpoint.server.record(lambda record: record.get("client_left"))
 
 
-async def test_cancelling_the_reader_closes_the_request(endpoint: Endpoint) -> None:
+async def test_cancelling_reader_closes_request(endpoint: Endpoint) -> None:
     reading = asyncio.create_task(endpoint.ask("[[hang]]"))
     await endpoint.server.record(lambda record: "user" in record)
     reading.cancel()
@@ -223,6 +223,6 @@ async def test_cancelling_the_reader_closes_the_request(endpoint: Endpoint) -> N
     await endpoint.server.record(lambda record: record.get("client_left"))
 
 
-async def test_many_answers_stream_at_once(endpoint: Endpoint) -> None:
+async def test_many_answers_stream_concurrently(endpoint: Endpoint) -> None:
     answers = await asyncio.gather(*(endpoint.ask(f"[[text=answer-{number} tokens=1]]") for number in range(20)))
     assert [text_of(events) for events in answers] == [f"answer-{number}" for number in range(20)]

@@ -25,7 +25,7 @@ def calls_of(*chunks: dict[str, Any]) -> tuple[ToolCallRequest, ...]:
     return answer.finished().message.tool_calls
 
 
-def test_parts_of_calls_are_joined_by_index() -> None:
+def test_tool_call_deltas_are_joined_by_index() -> None:
     calls = calls_of(
         call_delta('{"a"', index=0, id="x", name="read"),
         call_delta("", index=1, id="y", name="write"),
@@ -35,17 +35,17 @@ def test_parts_of_calls_are_joined_by_index() -> None:
     assert calls == (ToolCallRequest("x", "read", {"a": 1}), ToolCallRequest("y", "write", {"b": 2}))
 
 
-def test_calls_that_all_claim_index_zero_are_told_apart_by_id() -> None:
+def test_calls_with_same_index_are_distinguished_by_id() -> None:
     calls = calls_of(call_delta('{"a":1}', index=0, id="x", name="read"), call_delta('{"a":2}', index=0, id="y", name="read"))
     assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}]
 
 
-def test_calls_without_an_index_are_told_apart_by_their_names() -> None:
+def test_calls_without_index_are_distinguished_by_name() -> None:
     calls = calls_of(call_delta('{"a":1}', name="read"), call_delta('{"a":2}', name="read"))
     assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}]
 
 
-def test_a_name_repeated_in_every_part_is_one_call() -> None:
+def test_name_repeated_in_every_delta_is_one_call() -> None:
     calls = calls_of(call_delta('{"a":', index=0, id="x", name="read"), call_delta("1}", index=0, id="x", name="read"))
     assert calls == (ToolCallRequest("x", "read", {"a": 1}),)
 
@@ -62,14 +62,14 @@ def test_a_name_repeated_in_every_part_is_one_call() -> None:
         ('{"a": 1', {}, "not valid JSON"),
     ],
 )
-def test_arguments_are_an_object_or_an_error(arguments: Any, expected: dict[str, Any], error: str) -> None:
+def test_arguments_must_be_json_object(arguments: Any, expected: dict[str, Any], error: str) -> None:
     (call,) = calls_of(call_delta(arguments, index=0, id="x", name="read"))
     assert call.arguments == expected
     assert error in call.error
     assert bool(call.error) == bool(error)
 
 
-def test_content_in_blocks_is_text_and_thinking() -> None:
+def test_content_blocks_are_split_into_text_and_thinking() -> None:
     answer = AnswerAssembler()
     blocks = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "yes"}]
     answer.read({"choices": [{"delta": {"content": blocks}}]})
@@ -77,13 +77,13 @@ def test_content_in_blocks_is_text_and_thinking() -> None:
     assert (message.text, message.thinking) == ("yes", "hm")
 
 
-def test_a_refusal_is_an_answer() -> None:
+def test_refusal_becomes_answer_text() -> None:
     answer = AnswerAssembler()
     answer.read({"choices": [{"delta": {"refusal": "I will not."}, "finish_reason": "stop"}]})
     assert answer.finished().message.text == "I will not."
 
 
-def test_an_empty_answer_says_why_it_ended() -> None:
+def test_empty_answer_error_includes_finish_reason() -> None:
     answer = AnswerAssembler()
     answer.read({"choices": [{"delta": {"content": " \n"}, "finish_reason": "content_filter"}]})
     with pytest.raises(ProviderError, match="content_filter") as caught:
@@ -91,14 +91,14 @@ def test_an_empty_answer_says_why_it_ended() -> None:
     assert caught.value.kind is FailureKind.EMPTY
 
 
-def test_an_incomplete_response_has_a_finish_reason() -> None:
+def test_incomplete_response_has_finish_reason() -> None:
     answer = ResponsesAssembler()
     answer.read({"type": "response.output_text.delta", "delta": "half"})
     answer.read({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}})
     assert answer.finished().finish_reason == "length"
 
 
-def test_a_failed_response_is_a_failure() -> None:
+def test_failed_response_raises_provider_error() -> None:
     with pytest.raises(ProviderError) as caught:
         ResponsesAssembler().read(
             {"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded", "message": "slow"}}}
@@ -120,7 +120,7 @@ def test_a_failed_response_is_a_failure() -> None:
         (b"\xff\xfe", "\ufffd\ufffd"),
     ],
 )
-def test_the_words_of_a_failure_are_found_in_any_shape(body: bytes, words: str) -> None:
+def test_error_message_is_found_in_any_format(body: bytes, words: str) -> None:
     assert error_from_response(400, body, {}).message == f"{words} (HTTP 400)"
 
 
@@ -138,7 +138,7 @@ def test_the_words_of_a_failure_are_found_in_any_shape(body: bytes, words: str) 
         (502, "", FailureKind.UNAVAILABLE),
     ],
 )
-def test_words_decide_where_a_status_has_several_meanings(status: int, words: str, kind: FailureKind) -> None:
+def test_ambiguous_status_is_classified_by_message(status: int, words: str, kind: FailureKind) -> None:
     assert error_from_response(status, words.encode(), {}).kind is kind
 
 
@@ -154,7 +154,7 @@ def test_words_decide_where_a_status_has_several_meanings(status: int, words: st
         (None, FailureKind.UNAVAILABLE),
     ],
 )
-def test_an_error_inside_the_stream_has_a_kind(error: Any, kind: FailureKind) -> None:
+def test_error_inside_stream_is_classified(error: Any, kind: FailureKind) -> None:
     assert error_from_stream(error).kind is kind
 
 
@@ -168,11 +168,11 @@ def test_an_error_inside_the_stream_has_a_kind(error: Any, kind: FailureKind) ->
         ({}, None),
     ],
 )
-def test_retry_after_is_seconds(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_is_parsed_as_seconds(headers: dict[str, str], seconds: float | None) -> None:
     assert error_from_response(429, b"", headers).retry_after == seconds
 
 
-def test_retry_after_may_be_a_date() -> None:
+def test_retry_after_date_is_parsed() -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
     found = error_from_response(429, b"", {"Retry-After": later}).retry_after
     assert found is not None
@@ -189,15 +189,15 @@ def test_retry_after_may_be_a_date() -> None:
         "xai-abcdefghijklmno",
     ],
 )
-def test_whatever_looks_like_a_key_is_left_out(key: str) -> None:
+def test_key_like_strings_are_redacted(key: str) -> None:
     assert shorten_message(f"Incorrect API key provided: {key}, see the docs") == "Incorrect API key provided: [key], see the docs"
 
 
-def test_the_key_that_was_used_is_left_out_whatever_it_looks_like() -> None:
+def test_request_key_is_redacted_in_any_format() -> None:
     assert shorten_message("token letmein is wrong", secret="letmein") == "token [key] is wrong"
 
 
-def test_long_words_are_cut_and_kept_on_one_line() -> None:
+def test_long_error_message_is_truncated_without_newlines() -> None:
     shown = shorten_message("a\nb " * 1000)
     assert len(shown) == 300
     assert "\n" not in shown

@@ -40,12 +40,12 @@ class MidStreamFallbackError(ServiceTrouble):
         (ImportError("No module named 'boto3'"), FailureKind.FORMAT, "No module named 'boto3'"),
     ],
 )
-def test_any_exception_becomes_a_failure_with_the_providers_words(error: Exception, kind: FailureKind, message: str) -> None:
+def test_any_exception_becomes_failure_with_provider_message(error: Exception, kind: FailureKind, message: str) -> None:
     failure = to_provider_error(error, secret="")
     assert (failure.kind, failure.message) == (kind, message)
 
 
-def test_a_signature_hidden_in_a_call_id_is_cut_off() -> None:
+def test_signature_in_call_id_is_removed() -> None:
     class Bare:
         def __init__(self, **fields: object) -> None:
             self.__dict__.update(fields)
@@ -56,7 +56,7 @@ def test_a_signature_hidden_in_a_call_id_is_cut_off() -> None:
     assert read["choices"][0]["delta"]["tool_calls"][0]["id"] == "call_1"
 
 
-def test_importing_the_provider_does_not_import_litellm() -> None:
+def test_importing_provider_does_not_import_litellm() -> None:
     code = "import sys, agents.llm.providers.litellm_provider, agents.llm.catalog; print('litellm' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

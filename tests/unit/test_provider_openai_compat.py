@@ -81,13 +81,11 @@ def message_of(events: list[StreamEvent]) -> AssistantMessage:
     return events[-1].message
 
 
-async def test_a_stream_that_ends_without_a_finish_reason_is_cut(
-    provider: OpenAICompatProvider, server: fake_model.FakeModel
-) -> None:
+async def test_stream_without_finish_reason_is_cut_failure(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     assert (await failure(provider, request(server.base_url, "[[tokens=5 end_after=2]]"))).kind is FailureKind.CUT
 
 
-async def test_one_connection_serves_many_requests_though_nobody_waits_for_its_end(provider: OpenAICompatProvider) -> None:
+async def test_connection_is_reused_after_background_drain(provider: OpenAICompatProvider) -> None:
     ports: list[int] = []
     answered = asyncio.Event()
 
@@ -110,7 +108,7 @@ async def test_one_connection_serves_many_requests_though_nobody_waits_for_its_e
     assert len(set(ports)) == 1
 
 
-async def test_no_header_but_the_keys_own_carries_the_key(provider: OpenAICompatProvider) -> None:
+async def test_key_is_sent_only_in_authorization_header(provider: OpenAICompatProvider) -> None:
     seen: list[dict[str, str]] = []
 
     async def handler(asked: web.Request) -> web.StreamResponse:
@@ -124,14 +122,14 @@ async def test_no_header_but_the_keys_own_carries_the_key(provider: OpenAICompat
     assert "Authorization" not in seen[1]
 
 
-async def test_a_server_that_does_not_stream_is_understood(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
+async def test_non_streaming_response_is_parsed(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     events = await ask(provider, request(server.base_url, '[[whole text="all at once"]]'))
     assert events[0] == TextDelta("all at once")
     assert message_of(events).text == "all at once"
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-async def test_events_are_found_wherever_the_network_cuts_them(provider: OpenAICompatProvider, size: int) -> None:
+async def test_events_split_across_network_chunks_are_parsed(provider: OpenAICompatProvider, size: int) -> None:
     stream = (
         ': OPENROUTER PROCESSING\r\n\r\nevent: x\r\nid: 1\r\ndata: {"choices":[{"delta":{"reasoning":"hm"}}]}\r\n\r\n'
         'data:{"choices":[{"delta":{"content":"grüß "}}]}\n\n'
@@ -154,7 +152,7 @@ async def test_events_are_found_wherever_the_network_cuts_them(provider: OpenAIC
     assert events[-1].usage.input_tokens == 3
 
 
-async def test_an_answer_is_complete_once_it_has_a_finish_reason(provider: OpenAICompatProvider) -> None:
+async def test_answer_with_finish_reason_survives_aborted_connection(provider: OpenAICompatProvider) -> None:
     async def handler(asked: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(asked)
@@ -167,7 +165,7 @@ async def test_an_answer_is_complete_once_it_has_a_finish_reason(provider: OpenA
         assert message_of(await ask(provider, request(base_url))).text == "ok"
 
 
-async def test_a_last_line_without_its_end_is_read(provider: OpenAICompatProvider) -> None:
+async def test_last_event_without_newline_is_parsed(provider: OpenAICompatProvider) -> None:
     async def handler(asked: web.Request) -> web.StreamResponse:
         return web.Response(body=chunk("all of ") + chunk("it", "stop").rstrip(), content_type="text/event-stream")
 
@@ -175,7 +173,7 @@ async def test_a_last_line_without_its_end_is_read(provider: OpenAICompatProvide
         assert message_of(await ask(provider, request(base_url))).text == "all of it"
 
 
-async def test_a_web_page_instead_of_a_model_says_check_the_base_url(provider: OpenAICompatProvider) -> None:
+async def test_html_response_suggests_checking_base_url(provider: OpenAICompatProvider) -> None:
     async def handler(asked: web.Request) -> web.StreamResponse:
         return web.Response(text="<html>Welcome</html>", content_type="text/html")
 
@@ -185,7 +183,7 @@ async def test_a_web_page_instead_of_a_model_says_check_the_base_url(provider: O
     assert "check the base URL" in found.message
 
 
-async def test_rubbish_in_the_stream_is_a_format_failure(provider: OpenAICompatProvider) -> None:
+async def test_malformed_stream_is_format_failure(provider: OpenAICompatProvider) -> None:
     async def handler(asked: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(asked)
@@ -196,7 +194,7 @@ async def test_rubbish_in_the_stream_is_a_format_failure(provider: OpenAICompatP
         assert (await failure(provider, request(base_url))).kind is FailureKind.FORMAT
 
 
-async def test_a_redirect_is_not_followed_with_the_key(provider: OpenAICompatProvider) -> None:
+async def test_redirect_is_not_followed_with_key(provider: OpenAICompatProvider) -> None:
     async def handler(asked: web.Request) -> web.StreamResponse:
         raise web.HTTPTemporaryRedirect("http://127.0.0.1:9/elsewhere")
 
@@ -205,19 +203,17 @@ async def test_a_redirect_is_not_followed_with_the_key(provider: OpenAICompatPro
 
 
 @pytest.mark.parametrize("base_url", ["", "not a url", "ftp://127.0.0.1/v1"])
-async def test_a_bad_address_is_a_format_failure(provider: OpenAICompatProvider, base_url: str) -> None:
+async def test_invalid_base_url_is_format_failure(provider: OpenAICompatProvider, base_url: str) -> None:
     assert (await failure(provider, request(base_url))).kind is FailureKind.FORMAT
 
 
-async def test_a_failure_names_the_host_but_not_the_password_in_its_url(
-    provider: OpenAICompatProvider, unused_tcp_port: int
-) -> None:
+async def test_failure_names_host_without_url_password(provider: OpenAICompatProvider, unused_tcp_port: int) -> None:
     found = await failure(provider, request(f"http://user:secret@127.0.0.1:{unused_tcp_port}/v1"))
     assert f"127.0.0.1:{unused_tcp_port}" in found.message
     assert "secret" not in found.message
 
 
-async def test_a_slow_reader_is_not_taken_for_a_silent_model(provider: OpenAICompatProvider) -> None:
+async def test_slow_reader_does_not_trigger_stream_timeout(provider: OpenAICompatProvider) -> None:
     steps = [asyncio.Event(), asyncio.Event()]
 
     async def handler(asked: web.Request) -> web.StreamResponse:
@@ -244,24 +240,18 @@ async def test_a_slow_reader_is_not_taken_for_a_silent_model(provider: OpenAICom
 # ---------------------------------------------------------------- dialects
 
 
-async def test_a_field_the_endpoint_refuses_is_left_out_from_then_on(
-    provider: OpenAICompatProvider, server: fake_model.FakeModel
-) -> None:
+async def test_rejected_field_is_omitted_from_later_requests(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     for _ in range(2):
         assert message_of(await ask(provider, request(server.base_url, "[[refuse=stream_options]]"))).text == "ok"
     assert ["stream_options" in body for body in server.bodies] == [True, False, False]
 
 
-async def test_a_model_without_reasoning_levels_is_asked_without_one(
-    provider: OpenAICompatProvider, server: fake_model.FakeModel
-) -> None:
+async def test_rejected_reasoning_effort_is_omitted_on_retry(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     await ask(provider, request(server.base_url, "[[refuse=reasoning_effort]]", thinking="high"))
     assert [body.get("reasoning_effort") for body in server.bodies] == ["high", None]
 
 
-async def test_tools_that_are_only_taken_on_responses_are_sent_there(
-    provider: OpenAICompatProvider, server: fake_model.FakeModel
-) -> None:
+async def test_tools_requiring_responses_api_are_sent_there(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     words = "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. Use /v1/responses."
     history = (
         UserMessage("earlier"),
@@ -285,7 +275,7 @@ async def test_tools_that_are_only_taken_on_responses_are_sent_there(
     assert (body["instructions"], body["reasoning"], body["store"]) == ("Be brief.", {"effort": "low"}, False)
 
 
-async def test_an_answer_on_responses_streams_too(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
+async def test_responses_api_answer_is_streamed(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     marker = '[[error=404 times=1 message="only supported in v1/responses" tokens=4 delay_ms=5 cached=2]]'
     events = await ask(provider, request(server.base_url, marker))
     assert sum(isinstance(event, TextDelta) for event in events) > 1
@@ -294,9 +284,7 @@ async def test_an_answer_on_responses_streams_too(provider: OpenAICompatProvider
     assert (events[-1].finish_reason, events[-1].usage.output_tokens, events[-1].usage.cache_read) == ("stop", 4, 2)
 
 
-async def test_thinking_is_sent_back_to_an_endpoint_that_asks_for_it(
-    provider: OpenAICompatProvider, server: fake_model.FakeModel
-) -> None:
+async def test_thinking_is_returned_to_endpoint_requiring_it(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     words = "Missing `reasoning_content` field in the assistant message at message index 1"
     history = (
         UserMessage(f'[[error=400 times=1 message="{words}"]] [[tool=read]]'),
@@ -307,7 +295,7 @@ async def test_thinking_is_sent_back_to_an_endpoint_that_asks_for_it(
     assert [body["messages"][1].get("reasoning_content") for body in server.bodies] == [None, "because"]
 
 
-async def test_call_ids_are_shortened_for_an_endpoint_that_wants_nine_characters(
+async def test_call_ids_are_shortened_to_nine_characters_if_required(
     provider: OpenAICompatProvider, server: fake_model.FakeModel
 ) -> None:
     words = "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9."
@@ -325,9 +313,7 @@ async def test_call_ids_are_shortened_for_an_endpoint_that_wants_nine_characters
     assert asked_ids[1] == "abcdefgh9"
 
 
-async def test_a_refusal_that_teaches_nothing_useful_is_not_remembered(
-    provider: OpenAICompatProvider, server: fake_model.FakeModel
-) -> None:
+async def test_unrelated_rejection_does_not_drop_field(provider: OpenAICompatProvider, server: fake_model.FakeModel) -> None:
     quoting = '[[error=400 message="bad prompt: what is stream_options?"]]'
     assert (await failure(provider, request(server.base_url, quoting))).kind is FailureKind.FORMAT
     await ask(provider, request(server.base_url, "hello"))

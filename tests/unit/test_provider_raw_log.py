@@ -16,7 +16,7 @@ KEY = "sk-never-written-0123456789"
 REQUEST = ModelRequest(model="fake-1", messages=(UserMessage("the prompt"),), credentials=Credentials(KEY), run_id="run-7")
 
 
-async def test_every_event_is_one_line_with_time_run_and_model(tmp_path: Path) -> None:
+async def test_each_event_is_logged_with_time_run_and_model(tmp_path: Path) -> None:
     path = tmp_path / "raw.jsonl"
     path.touch(mode=0o644)
     provider = with_raw_log(ScriptedModel().script(says("a", "b")), str(path))
@@ -30,7 +30,7 @@ async def test_every_event_is_one_line_with_time_run_and_model(tmp_path: Path) -
     assert "the prompt" not in path.read_text()
 
 
-async def test_a_failure_is_logged_and_passed_on(tmp_path: Path) -> None:
+async def test_failure_is_logged_and_reraised(tmp_path: Path) -> None:
     path = tmp_path / "raw.jsonl"
     provider = with_raw_log(ScriptedModel().script(fails("rate_limit", "slow down", status=429)), str(path))
     with pytest.raises(ProviderError):
@@ -39,9 +39,7 @@ async def test_a_failure_is_logged_and_passed_on(tmp_path: Path) -> None:
     assert (line["kind"], line["status"], line["message"]) == ("rate_limit", 429, "slow down")
 
 
-async def test_a_log_that_cannot_be_written_is_reported_once_and_hurts_nobody(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_unwritable_log_is_reported_once_without_failing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     provider = with_raw_log(ScriptedModel().script(says("a", "b"), says("c")), str(tmp_path / "missing" / "raw.jsonl"))
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
@@ -49,6 +47,6 @@ async def test_a_log_that_cannot_be_written_is_reported_once_and_hurts_nobody(
     assert len(caplog.records) == 1
 
 
-def test_without_a_path_there_is_no_log() -> None:
+def test_log_is_disabled_without_path() -> None:
     model = ScriptedModel()
     assert with_raw_log(model, "") is model

@@ -13,7 +13,7 @@ async def ask(model: ScriptedModel) -> list[StreamEvent]:
     return [event async for event in model.stream(REQUEST)]
 
 
-async def test_it_streams_its_script_step_by_step() -> None:
+async def test_script_is_streamed_step_by_step() -> None:
     model = ScriptedModel().script(thinks("hm") + says("a", "b"), calls("read", path="x"))
     first, second = await ask(model), await ask(model)
     assert first[:3] == [ThinkingDelta("hm"), TextDelta("a"), TextDelta("b")]
@@ -23,21 +23,21 @@ async def test_it_streams_its_script_step_by_step() -> None:
     model.assert_used_up()
 
 
-async def test_being_asked_too_often_is_an_error() -> None:
+async def test_request_beyond_script_raises() -> None:
     model = ScriptedModel().script(says("once"))
     await ask(model)
     with pytest.raises(AssertionError, match="asked 2 times; its script has 1"):
         await ask(model)
 
 
-async def test_a_script_that_was_not_used_up_is_an_error() -> None:
+async def test_unused_script_steps_raise() -> None:
     model = ScriptedModel().script(says("once"), says("twice"))
     await ask(model)
     with pytest.raises(AssertionError, match="asked 1 times; its script has 2"):
         model.assert_used_up()
 
 
-async def test_it_can_fail_in_the_middle() -> None:
+async def test_script_can_fail_mid_stream() -> None:
     model = ScriptedModel().script(says("half") + fails("cut", "gone"))
     events = []
     with pytest.raises(ProviderError, match="gone"):

@@ -17,12 +17,12 @@ from tests.unit.gateway_fakes import Clock
 PROJECT = Path(__file__).resolve().parents[2]
 
 
-def test_a_method_without_a_scope_cannot_be_declared():
+def test_method_without_scope_cannot_be_declared():
     with pytest.raises(TypeError, match="scope"):
         method("careless")
 
 
-def test_a_method_that_changes_something_says_what_it_is_for_tokens_with_tool_limits():
+def test_mutating_method_must_declare_tool_limits():
     async def handler(call: object, params: Nothing) -> dict[str, str]:
         """Words."""
         return {}
@@ -36,13 +36,13 @@ def test_a_method_that_changes_something_says_what_it_is_for_tokens_with_tool_li
         RequireScope(Scope.WRITE)
 
 
-def test_of_several_scopes_one_is_enough():
+def test_any_one_of_several_scopes_is_sufficient():
     any_of = (Scope.READ, Scope.APPROVALS)
     assert [has_scope(frozenset({scope}), *any_of) for scope in Scope] == [True, True, False, True, False]
     assert registry.list_methods()["exec.approval.list"].scopes == any_of
 
 
-def test_a_method_cannot_be_declared_twice_or_without_words():
+def test_duplicate_or_undocumented_method_is_rejected():
     async def handler(call: object, params: Nothing) -> dict[str, str]:
         """Words."""
         return {}
@@ -69,12 +69,12 @@ def test_every_method_and_event_has_a_schema():
         assert schema["methods"][name]["scopes"] == list(one.scopes)
 
 
-def test_the_protocol_page_is_what_the_code_says():
+def test_protocol_docs_match_code():
     """`claw protocol-docs > docs/protocol.md` after changing a method."""
     assert (PROJECT / "docs/protocol.md").read_text() == docs.render_protocol_docs()
 
 
-def test_a_bucket_gives_a_burst_and_then_its_rate():
+def test_token_bucket_allows_burst_then_fixed_rate():
     clock = Clock()
     bucket = Bucket(10, 3, now=clock)
     assert [bucket.wait_ms() for _ in range(3)] == [0, 0, 0]

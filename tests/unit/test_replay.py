@@ -8,7 +8,7 @@ from tests.unit.gateway_fakes import SESSION, Clock, FakeRows, Log, connection, 
 NAME = SessionName("generation-1", "agent:main:main")
 
 
-async def test_missed_events_then_live_ones_each_once_and_in_order():
+async def test_missed_and_live_events_arrive_once_in_order():
     log, clock = Log(), Clock()
     events = log.run(" ".join("abcdefghij"))
     log.commit(5)
@@ -34,7 +34,7 @@ async def test_missed_events_then_live_ones_each_once_and_in_order():
     assert [payload["cursor"] for payload in payloads(watcher, "agent")] == list(range(3, len(events) + 1))
 
 
-async def test_rows_that_are_ahead_of_the_bus_keep_late_messages_out():
+async def test_late_bus_messages_are_dropped_after_replay():
     log, clock = Log(), Clock()
     events = log.run("a b c")
     log.commit()
@@ -50,7 +50,7 @@ async def test_rows_that_are_ahead_of_the_bus_keep_late_messages_out():
     assert [payload["cursor"] for payload in payloads(watcher, "agent")] == [1, 2, 3, 4, 5, 6, 7]
 
 
-async def test_who_may_no_longer_see_it_gets_no_further_page():
+async def test_replay_stops_after_access_is_revoked():
     log = Log()
     log.run("a b c d e f")
     log.commit()
@@ -71,7 +71,7 @@ async def test_who_may_no_longer_see_it_gets_no_further_page():
     assert SESSION not in watcher.catching_up
 
 
-async def test_a_connection_that_catches_up_does_not_hold_back_another():
+async def test_replaying_connection_does_not_delay_others():
     log, clock = Log(), Clock()
     events = log.run("a b c")
     rows = FakeRows(log)

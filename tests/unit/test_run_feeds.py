@@ -31,7 +31,7 @@ def rows(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_every_event_comes_once_and_in_order(rows, seed):
+async def test_every_event_is_delivered_once_in_order(rows, seed):
     chance = random.Random(seed)
     feeds, told = RunFeeds(), []
 
@@ -59,6 +59,6 @@ async def test_every_event_comes_once_and_in_order(rows, seed):
     assert told == list(range(2, COUNT + 1))
 
 
-async def test_one_who_comes_later_gets_it_from_the_beginning(rows):
+async def test_late_subscriber_gets_all_events(rows):
     rows["seq"] = COUNT
     assert [one["seq"] async for one in RunFeeds().follow(7)] == list(range(1, COUNT + 1))

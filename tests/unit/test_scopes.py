@@ -22,11 +22,11 @@ CHAT = frozenset({"operator.read", "operator.write"})
         (frozenset(), None, [], frozenset()),
     ],
 )
-def test_a_client_can_only_narrow(account, token, requested, effective):
+def test_client_can_only_narrow_scopes(account, token, requested, effective):
     assert effective_scopes(account, token, expand_scopes(requested)) == effective
 
 
-def test_whoever_may_write_may_read_and_nothing_else_follows():
+def test_write_scope_implies_only_read_scope():
     assert has_scope(frozenset({"operator.write"}), Scope.READ)
     assert not has_scope(frozenset({"operator.admin"}), Scope.APPROVALS)
     assert not has_scope(frozenset({"operator.admin"}), Scope.WRITE)

@@ -6,14 +6,14 @@ from clawsite.infra.encryption import decrypt, encrypt
 from clawsite.infra.errors import Unavailable
 
 
-def test_a_sealed_secret_is_read_back_and_does_not_show(settings):
+def test_encrypted_secret_round_trips_and_is_not_visible(settings):
     sealed = encrypt("häkchen", purpose="one")
     assert decrypt(sealed, purpose="one") == "häkchen"
     assert "häkchen" not in sealed
     assert encrypt("häkchen", purpose="one") != sealed
 
 
-def test_another_purpose_another_installation_or_a_changed_letter_open_nothing(settings):
+def test_decryption_fails_with_wrong_purpose_key_or_ciphertext(settings):
     sealed = encrypt("secret", purpose="one")
     with pytest.raises(Unavailable):
         decrypt(sealed, purpose="two")

@@ -38,11 +38,11 @@ TEXTS = st.text(st.one_of(st.sampled_from(ODD), st.characters()))
         ("x" * 100, {"x" * 64}),
     ],
 )
-def test_a_text_is_known_by_its_words(text, found):
+def test_text_is_tokenized(text, found):
     assert tokenize(text) == found
 
 
-def test_the_word_being_typed_is_looked_for_by_its_beginning():
+def test_last_query_term_matches_by_prefix():
     assert parse_query("Big lob") == [SearchTerm("big"), SearchTerm("lob", is_prefix=True)]
     assert parse_query("Big lob ") == [SearchTerm("big"), SearchTerm("lob")]
     assert parse_query("東京") == [SearchTerm("東京", is_run=True)]
@@ -50,7 +50,7 @@ def test_the_word_being_typed_is_looked_for_by_its_beginning():
 
 
 @pytest.mark.parametrize(("query", "is_there"), [("東京都", True), ("京都", True), ("都東京", False), ("東京 京都", True)])
-def test_characters_of_a_query_must_stand_together(query, is_there):
+def test_cjk_query_characters_must_be_adjacent(query, is_there):
     assert contains_terms("東京都と都東", parse_query(query)) is is_there
 
 
@@ -64,23 +64,23 @@ def found_by_index(text, query):
 
 
 @given(TEXTS)
-def test_folding_twice_is_folding_once(text):
+def test_folding_is_idempotent(text):
     assert fold(fold(text)) == fold(text)
 
 
 @given(TEXTS)
 @example("e\u0301\u0345x ᾳ")
-def test_a_word_is_made_of_letters_and_never_of_signs(text):
+def test_tokens_contain_no_punctuation(text):
     assert not any(sign in word for word in tokenize(text) for sign in " \n\"'*()_%\\&|:!<>\ue000")
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_plain_text_has_the_same_words_as_beside_other_letters(text):
+def test_ascii_and_unicode_tokenization_agree(text):
     assert tokenize(f"{text} é") == tokenize(text) | {"e"}
 
 
 @given(TEXTS, st.data())
-def test_every_piece_of_a_text_finds_it(text, data):
+def test_any_token_sequence_of_text_finds_it(text, data):
     start = data.draw(st.integers(0, len(text)))
     tokens = [match[0] for match in tokenizer._TOKEN.finditer(fold(text))]
     piece = " ".join(tokens[start : start + 3])
@@ -90,7 +90,7 @@ def test_every_piece_of_a_text_finds_it(text, data):
 
 
 @given(TEXTS)
-def test_places_are_found_for_every_word_of_a_text(text):
+def test_matches_are_found_for_every_term(text):
     for term in parse_query(text):
         places = list(find_matches(text, [term]))
         assert places, term
@@ -98,7 +98,7 @@ def test_places_are_found_for_every_word_of_a_text(text):
 
 
 @given(TEXTS, TEXTS)
-def test_a_snippet_is_one_line_with_ordered_places(text, query):
+def test_snippet_has_no_newlines_and_ordered_matches(text, query):
     made = make_snippet(text, parse_query(query))
     units = made.text.encode("utf-16-le", "surrogatepass")
     ends = [0, *(place for match in made.matches for place in match), len(units) // 2]
@@ -107,7 +107,7 @@ def test_a_snippet_is_one_line_with_ordered_places(text, query):
     assert len(made.text) <= 162
 
 
-def test_a_snippet_shows_the_surroundings_of_the_match():
+def test_snippet_shows_context_around_match():
     text = "word " * 50 + "🦞 the Lobster, a lobster\nand more " + "word " * 50
     made = make_snippet(text, parse_query("lobst"))
     units = made.text.encode("utf-16-le")
@@ -116,6 +116,6 @@ def test_a_snippet_shows_the_surroundings_of_the_match():
     assert [units[2 * a : 2 * b].decode("utf-16-le") for a, b in made.matches] == ["Lobster", "lobster"]
 
 
-def test_titles_are_words_between_spaces():
+def test_title_tokens_are_separated_by_spaces():
     assert tokenize_title("Über uns", "work") == " uber uns work "
     assert tokenize_title("") == ""

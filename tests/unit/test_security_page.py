@@ -32,11 +32,11 @@ def faults_named(text: str) -> dict[str, set[str]]:
     return found
 
 
-def test_no_lesson_and_no_promise_about_commands_is_without_a_test_and_a_fault():
+def test_every_security_requirement_is_listed_on_page():
     assert set(rows()) == {f"L{number}" for number in range(1, 12)} | {"R6", "R7", "R14", "R15", "R16"}
 
 
-def test_what_the_page_names_exists():
+def test_tests_and_faults_named_on_page_exist():
     for name, (tests, faults) in rows().items():
         assert FILE.findall(tests), name
         for file in FILE.findall(tests):
@@ -46,7 +46,7 @@ def test_what_the_page_names_exists():
             assert named <= functions_of(file), f"{name}: {named - functions_of(file)} is not in {file}"
 
 
-def test_every_fault_that_there_is_stands_on_the_page():
+def test_every_mutant_is_listed_on_page():
     told: dict[str, set[str]] = {file: set() for file in MUTANTS}
     for _, faults in rows().values():
         for file, named in faults_named(faults).items():

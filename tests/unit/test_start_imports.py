@@ -16,7 +16,7 @@ def loaded_with(module: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_a_web_process_starts_without_what_its_first_requests_may_never_need():
+def test_web_process_start_does_not_import_optional_modules():
     seen = loaded_with("clawsite.asgi, clawsite.urls, clawsite.api.rest.mount")
     assert "clawsite.api.rest.mount" in seen
     assert [name for name in LATER if name in seen] == []

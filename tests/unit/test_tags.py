@@ -44,7 +44,7 @@ def filtered(*deltas: str) -> tuple[str, str]:
         ("one <think>a</think>\n\ntwo", "one \n\ntwo", "a"),
     ],
 )
-def test_tags_are_taken_out_of_the_text(text: str, visible: str, thinking: str) -> None:
+def test_tags_are_removed_from_text(text: str, visible: str, thinking: str) -> None:
     assert filtered(text) == (visible, thinking)
 
 
@@ -63,7 +63,7 @@ def test_tags_are_taken_out_of_the_text(text: str, visible: str, thinking: str) 
         "```inline``` and `<think>`",
     ],
 )
-def test_tags_in_code_are_text(text: str) -> None:
+def test_tags_inside_code_are_kept(text: str) -> None:
     assert filtered(text) == (text, "")
 
 
@@ -79,15 +79,15 @@ def test_tags_in_code_are_text(text: str) -> None:
         ("about ~5 <think>a</think>b", "about ~5 b"),
     ],
 )
-def test_after_code_tags_count_again(text: str, visible: str) -> None:
+def test_tags_after_code_are_removed(text: str, visible: str) -> None:
     assert filtered(text) == (visible, "a")
 
 
-def test_an_unclosed_backtick_in_the_thinking_does_not_swallow_the_answer() -> None:
+def test_unclosed_backtick_in_thinking_does_not_hide_answer() -> None:
     assert filtered("<think>the ` character and ```\ncode</think>answer") == ("answer", "the ` character and ```\ncode")
 
 
-def test_text_is_shown_as_soon_as_it_cannot_be_a_tag() -> None:
+def test_text_is_emitted_once_it_cannot_be_tag() -> None:
     tags = TagFilter()
     assert tags.feed("a <") == ("a ", "")
     assert tags.feed("th") == ("", "")
@@ -106,7 +106,7 @@ TEXTS = st.lists(PIECES, max_size=20).map("".join)
 @settings(max_examples=400, deadline=None)
 @given(text=TEXTS, data=st.data())
 @example(text="x\n ```\n<think>\n```\n<think>a", data=None)
-def test_any_split_of_the_text_gives_the_same_result(text: str, data: st.DataObject | None) -> None:
+def test_result_does_not_depend_on_chunking(text: str, data: st.DataObject | None) -> None:
     whole = filtered(text)
     assert filtered(*text) == whole
     if data is not None:

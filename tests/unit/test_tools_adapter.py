@@ -26,7 +26,7 @@ OBJECT_B = {"type": "object", "properties": {"b": {"type": "integer"}, "k": {"co
 
 
 @pytest.mark.parametrize("union", ["anyOf", "oneOf"])
-def test_a_union_of_objects_becomes_one_object(union):
+def test_union_of_objects_is_merged_into_one(union):
     assert normalize_schema({union: [OBJECT_A, OBJECT_B]}) == {
         "type": "object",
         "properties": {"a": {"type": "string"}, "k": {"type": "string", "enum": ["one", "two"]}, "b": {"type": "integer"}},
@@ -74,7 +74,7 @@ def test_all_of_is_merged():
         ({"type": "object", "patternProperties": {"^x": {}}, "additionalProperties": False}, {"type": "object"}),
     ],
 )
-def test_properties_are_plain(given_schema, plain):
+def test_property_schemas_are_simplified(given_schema, plain):
     assert prop(given_schema) == plain
 
 
@@ -101,7 +101,7 @@ def test_circular_reference_is_cut():
 
 
 @pytest.mark.parametrize("ref", ["https://a.example/schema.json", "#/$defs/none", "#/$defs/a/b/c", "#", "", "/x"])
-def test_a_reference_to_nowhere_allows_anything(ref):
+def test_unresolvable_reference_allows_any_value(ref):
     assert prop({"$ref": ref, "description": "d"})["description"] == "d"
 
 
@@ -113,7 +113,7 @@ def test_exponential_references_are_limited():
 @pytest.mark.parametrize(
     "schema", [{}, {"type": "string"}, {"enum": [1]}, [], None, "x", {"anyOf": [{"type": "string"}, {"type": "null"}]}]
 )
-def test_at_the_top_there_is_always_an_object(schema):
+def test_top_level_schema_is_always_object(schema):
     assert normalize_schema(schema) == {"type": "object", "properties": {}}
 
 
@@ -131,7 +131,7 @@ def test_built_in_tools_need_no_normalization(provider, model):
         RULES[provider](adapted)
 
 
-def test_gemini_gets_less():
+def test_unsupported_keywords_are_removed_for_gemini():
     schema = {
         "type": "object",
         "properties": {
@@ -171,7 +171,7 @@ def test_unique_items_is_only_sent_where_accepted(provider, model, taken):
     assert ("uniqueItems" in adapt_parameters(schema, provider, model)["properties"]["names"]) is taken
 
 
-def test_the_model_decides_before_the_provider():
+def test_model_takes_precedence_over_provider():
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
     assert adapt_parameters(schema, "openrouter", "google/gemini-3-pro")["properties"] == {"n": {"type": "integer"}}
     assert adapt_parameters(schema, "vertex_ai", "claude-opus-5") == schema
@@ -312,13 +312,13 @@ def test_trained_argument_names_are_accepted(arguments, own):
     assert apply_aliases("edit", arguments, EDIT) == own
 
 
-def test_names_of_other_tools_are_matched_by_spelling_only():
+def test_arguments_of_other_tools_match_by_spelling_only():
     parameters = {"properties": {"maxChars": {}, "extract_mode": {}, "a_b": {}, "aB": {}}}
     sent = {"max_chars": 1, "extractMode": "text", "A_B": 3, "file_path": "x"}
     assert apply_aliases("acme", sent, parameters) == {"maxChars": 1, "extract_mode": "text", "A_B": 3, "file_path": "x"}
 
 
-def test_every_alias_leads_to_an_argument_that_exists():
+def test_every_alias_maps_to_existing_argument():
     for tool, names in ALIASES.items():
         own = registry.load_installed().tools[tool].factory.parameters["properties"]
         assert set(names.values()) <= own.keys()

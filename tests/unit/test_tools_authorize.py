@@ -15,7 +15,7 @@ from tools_app.builtin.files.grep import make_grep
 from tools_app.builtin.files.read_write import make_edit, make_glob, make_read, make_write
 from tools_app.core.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
 from tools_app.execute import perform_call
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.sources.offered import CurrentOffer
@@ -66,13 +66,13 @@ def test_model_sees_only_allowed_tools():
     assert found.verdict.explain("write") == "refused by layer agent: deny entry `write`"
 
 
-def test_the_model_reads_the_docstring_and_the_arguments():
+def test_model_gets_docstring_and_argument_schema():
     spec = toolset(CODING).get("glob").spec()
     assert "`**/*`" in spec["description"]
     assert set(spec["parameters"]["properties"]) == {"pattern", "path", "limit"}
 
 
-def test_a_run_without_a_workspace_has_no_file_tools_and_says_why():
+def test_run_without_workspace_reports_missing_file_tools():
     found = toolset(CODING, workspace=None)
     assert found.specs() == []
     assert found.unavailable == dict.fromkeys(("read", "write", "edit", "glob", "grep"), "there is no workspace")
@@ -100,7 +100,7 @@ def test_owner_only_tools_are_hidden_from_others():
 
 
 @pytest.mark.parametrize(("name", "plugin"), [("read", "acme"), ("acme_read", "read")])
-def test_a_plugin_cannot_take_a_native_name(name, plugin):
+def test_plugin_cannot_use_native_tool_name(name, plugin):
     with pytest.raises(ImproperlyConfigured):
         ToolRegistry.build([(dataclasses.replace(make_read, name=name), plugin)])
 
@@ -111,7 +111,7 @@ def test_duplicate_tool_name_or_invalid_group_raises(brought):
         ToolRegistry.build(brought)
 
 
-def test_an_allowed_call_gets_a_permit_bound_to_its_arguments():
+def test_allowed_call_gets_permit_bound_to_arguments():
     arguments = {"path": "a.txt"}
     allowed = authorize_tool_call(CallRef("c1", "read", arguments), toolset=toolset(CODING), rules=CODING)
     arguments["path"] = "/etc/passwd"
@@ -136,7 +136,7 @@ def test_unknown_tool_name_is_denied(name):
     assert len(refused.reason) < 500
 
 
-def test_call_of_unavailable_tool_reports_what_is_missing():
+def test_unavailable_tool_call_reports_missing_requirement():
     refused = ask("read", CODING, offered=toolset(CODING, workspace=None), path="a")
     assert (refused.effect, refused.layer, refused.rule, refused.permit) == ("deny", "toolset", "there is no workspace", None)
     assert refused.reason.startswith("tool_not_allowed: `read` is not offered in this run: there is no workspace. It did not run.")
@@ -150,7 +150,7 @@ def test_current_rules_apply_not_those_at_run_start():
     assert refused.layer == "agent"
 
 
-def test_a_tool_allowed_after_the_start_is_still_not_offered():
+def test_tool_allowed_after_run_start_is_not_offered():
     started_with = toolset(full(RuleRow("agent", "main", deny=("write",))))
     refused = ask("write", full(), offered=started_with)
     assert (refused.effect, refused.layer) == ("deny", "toolset")
@@ -206,12 +206,12 @@ def test_permit_cannot_be_modified():
     assert copy.copy(permit) == permit
 
 
-async def test_only_a_permit_runs():
+async def test_call_without_permit_does_not_run():
     with pytest.raises(TypeError, match="authorized"):
         await perform_call(CallRef("c1", "read", {"path": "a"}), None)
 
 
-def test_no_other_module_runs_a_tool():
+def test_tools_are_performed_in_one_module_only():
     """`.perform` of a tool is called in one module. Checked by reading the source, because Python has no private methods."""
     root = Path(tools_app.__file__).parents[1]
     callers = set()

@@ -18,7 +18,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(24)).decode()
 PICTURE = ImageBlock(PNG, "image/png")
 
 
-def test_control_characters_are_taken_out_everywhere():
+def test_control_characters_are_removed_everywhere():
     dirty = ToolResult((TextBlock("a\0b\x1b[31m\tc\r\nd\re\x9b\udce9"),), {"na\0me": ["x\0", {"deep": "\x07"}], "n": 1})
     assert clean_result(dirty, LIMITS) == ToolResult((TextBlock("ab\tc\nd\ne\ufffd"),), {"name": ["x", {"deep": ""}], "n": 1})
 
@@ -39,18 +39,18 @@ def test_control_characters_are_taken_out_everywhere():
         ("[31m is not an escape", "[31m is not an escape"),
     ],
 )
-def test_terminal_escapes_go_whole(text, left):
+def test_terminal_escape_sequences_are_removed_completely(text, left):
     assert clean_text(text) == left
 
 
 @given(st.text())
-def test_cleaned_text_is_clean_and_can_be_stored(text):
+def test_cleaned_text_is_stable_and_storable(text):
     cleaned = clean_text(text)
     cleaned.encode()
     assert clean_text(cleaned) == cleaned
 
 
-def test_of_a_long_text_beginning_and_end_are_kept_and_it_says_so():
+def test_long_text_keeps_start_and_end_with_note():
     (block,) = clean_result(text_result("é" * LIMIT), LIMITS).content
     head, _, rest = block.text.partition("\n[cut: ")
     note, _, tail = rest.partition("]\n")
@@ -58,7 +58,7 @@ def test_of_a_long_text_beginning_and_end_are_kept_and_it_says_so():
     assert (head, tail) == ("é" * 350, "é" * 150)
 
 
-def test_the_limit_is_for_all_blocks_together_and_images_stay():
+def test_text_limit_spans_blocks_and_images_are_kept():
     blocks = (TextBlock("a" * 690), TextBlock("b" * 500), PICTURE, TextBlock("c" * 500), TextBlock("d" * 290))
     first, second, image, third, last = clean_result(ToolResult(blocks), LIMITS).content
     assert (first, image, last) == (blocks[0], PICTURE, blocks[4])
@@ -66,13 +66,13 @@ def test_the_limit_is_for_all_blocks_together_and_images_stay():
     assert third.text == "c" * 10
 
 
-def test_a_block_in_the_middle_of_the_gap_is_left_out():
+def test_block_inside_truncated_part_is_removed():
     blocks = (TextBlock("a" * 800), TextBlock("gone"), TextBlock("c" * 800))
     assert len(clean_result(ToolResult(blocks), LIMITS).content) == 2
 
 
 @given(st.lists(st.text(max_size=600), max_size=6), st.integers(50, 2000))
-def test_what_is_kept_fits_and_what_fits_is_kept(texts, limit):
+def test_only_results_over_limit_are_truncated(texts, limit):
     result = ToolResult(tuple(TextBlock(clean_text(text)) for text in texts))
     size = len("".join(block.text for block in result.content).encode())
     kept = clean_result(result, ResultLimits(limit)).content
@@ -83,14 +83,14 @@ def test_what_is_kept_fits_and_what_fits_is_kept(texts, limit):
         assert sum("[cut: showing" in block.text for block in kept) == 1
 
 
-def test_megabytes_are_cut_before_they_are_cleaned_and_it_is_said():
+def test_huge_text_is_truncated_before_cleaning_with_note():
     shown = clean_result(text_result("\x1b[0m" * 1_000_000 + "\nthe end"), LIMITS).text
     assert "characters left out]" in shown
     assert shown.endswith("\nthe end")
 
 
 @pytest.mark.parametrize("shift", range(0, 24, 3))
-def test_no_half_of_a_secret_is_left_where_a_long_text_was_cut(shift):
+def test_truncation_leaves_no_partial_secret(shift):
     """Behind escapes, of which so little is left that everything that was not cut at first is shown."""
     secret = "abcdefghijklmnopqrstuvwx"
     room = LIMIT + 2 * EDGE_CHARACTERS
@@ -99,11 +99,11 @@ def test_no_half_of_a_secret_is_left_where_a_long_text_was_cut(shift):
     assert not any(secret[start : start + 6] in shown for start in range(len(secret) - 5))
 
 
-def test_huge_details_are_left_out():
+def test_huge_details_are_omitted():
     assert clean_result(text_result("ok", details={"all": "x" * LIMIT}), LIMITS).details.keys() == {"cut"}
 
 
-def test_images_are_bounded_in_size_and_number():
+def test_image_size_and_count_are_limited():
     large = ImageBlock("A" * (MAX_IMAGE_BYTES // 3 * 4 + 8), "image/png")
     result = clean_result(ToolResult((large, *[PICTURE] * MAX_IMAGES)), LIMITS)
     assert "left out: the limit is 5242880 bytes" in result.content[0].text
@@ -122,16 +122,16 @@ def test_images_are_bounded_in_size_and_number():
         ("class='pk-button-primary-large-outline'", "class='pk-button-primary-large-outline'"),
     ],
 )
-def test_credentials_go_and_source_code_stays(text, left):
+def test_credentials_are_removed_and_source_code_is_kept(text, left):
     assert remove_secrets(text) == left
 
 
-def test_logs_are_stricter_than_results():
+def test_logs_are_redacted_more_strictly_than_results():
     assert redact("password = correcthorse") == f"password = {REPLACEMENT}"
     assert redact("api_key=sk-proj-abcDEF1234567890abcd") == f"api_key={REPLACEMENT}"
 
 
-def test_secrets_are_known_by_the_names_of_their_variables():
+def test_secrets_are_detected_by_environment_variable_name():
     environ = {
         "OPENAI_API_KEY": "0123456789",
         "SLACK_TOKEN": "tok-tok-tok",
@@ -145,12 +145,12 @@ def test_secrets_are_known_by_the_names_of_their_variables():
 
 
 @pytest.mark.parametrize("data", ["abc", "aGk=", "", "not base64!"])
-def test_what_is_no_image_is_left_out_in_words(data):
+def test_invalid_image_is_replaced_with_note(data):
     (block,) = clean_result(ToolResult((ImageBlock(data, "image/png"),)), LIMITS).content
     assert "image left out" in block.text
 
 
-def test_an_image_is_what_its_bytes_say():
+def test_image_type_is_detected_from_bytes():
     (block,) = clean_result(ToolResult((ImageBlock(PNG, "image/jpeg"),)), LIMITS).content
     assert block.mime_type == "image/png"
 
@@ -163,5 +163,5 @@ def nested(depth: int) -> Any:
 
 
 @pytest.mark.parametrize("details", [{"balance": 2**256 - 1}, {"deep": nested(300)}, {"when": object()}, {"n": [-(2**70)]}])
-def test_details_are_always_something_that_can_be_stored(details):
+def test_details_are_always_json_serializable(details):
     assert orjson.dumps(clean_result(ToolResult((TextBlock("x"),), details), LIMITS).details)

@@ -31,7 +31,7 @@ class PaintArgs(ToolArgs):
     tags: list[Place] = Field(default_factory=list)
 
 
-def test_the_schema_is_plain():
+def test_schema_has_no_references_or_unions():
     schema = json_schema(PaintArgs)
     text = json.dumps(schema)
     assert not any(word in text for word in ("$ref", "$defs", "anyOf", "Words for readers"))
@@ -46,13 +46,13 @@ def test_the_schema_is_plain():
     assert schema["properties"]["size"]["enum"] == ["small", "large"]
 
 
-def test_an_argument_named_title_is_not_taken_for_a_title():
+def test_argument_named_title_is_kept():
     place = json_schema(PaintArgs)["properties"]["place"]
     assert place["properties"]["title"] == {"type": "string", "description": "What it is called"}
     assert json_schema(PaintArgs)["properties"]["tags"]["items"] == place
 
 
-def test_a_tool_without_arguments_has_an_empty_object():
+def test_tool_without_arguments_has_empty_object_schema():
     class Nothing(ToolArgs):
         pass
 
@@ -68,13 +68,13 @@ class Tree(ToolArgs):
 
 
 @pytest.mark.parametrize(("args", "words"), [(Optionally, "anyOf"), (Tree, "contains itself")])
-def test_arguments_that_providers_reject_do_not_get_as_far_as_a_provider(args, words):
+def test_unsupported_argument_types_are_rejected_at_declaration(args, words):
     with pytest.raises(TypeError, match=words):
         json_schema(args)
 
 
 @pytest.mark.parametrize("name", ["", "Read", "9lives", "a-b", "a" * 65])
-def test_a_name_is_one_that_every_provider_takes(name):
+def test_tool_name_invalid_for_providers_is_rejected(name):
     def make(env):
         """Do something."""
 
@@ -82,12 +82,12 @@ def test_a_name_is_one_that_every_provider_takes(name):
         tool(name, args=PaintArgs)(make)
 
 
-def test_a_tool_the_model_cannot_understand_is_not_declared():
+def test_tool_without_docstring_is_rejected():
     with pytest.raises(TypeError, match="docstring"):
         tool("paint", args=PaintArgs)(lambda env: None)
 
 
-def test_a_factory_may_decline_and_says_why():
+def test_factory_can_raise_unavailable_with_reason():
     @tool("paint", args=PaintArgs)
     def make_paint(env):
         """Paint something."""
@@ -97,7 +97,7 @@ def test_a_factory_may_decline_and_says_why():
         make_paint.create(ENV)
 
 
-def test_a_factory_that_forgets_to_return_its_tool_is_told_so():
+def test_factory_returning_no_tool_is_unavailable():
     @tool("paint", args=PaintArgs)
     def make_paint(env):
         """Paint something."""
@@ -106,7 +106,7 @@ def test_a_factory_that_forgets_to_return_its_tool_is_told_so():
         make_paint.create(ENV)
 
 
-def test_a_factory_that_fails_is_logged_and_costs_the_run_nothing_but_its_tool(caplog):
+def test_failing_factory_is_logged_and_omits_its_tool(caplog):
     @tool("paint", args=PaintArgs)
     def make_paint(env):
         """Paint something."""
@@ -118,7 +118,7 @@ def test_a_factory_that_fails_is_logged_and_costs_the_run_nothing_but_its_tool(c
     assert caplog.text.count("factory of tool paint failed (ValueError); the tool is unavailable") == 1
 
 
-def test_a_result_has_text_for_the_loop_and_a_wire_form():
+def test_result_has_text_and_json_form():
     result = ToolResult((TextBlock("one"), ImageBlock("aGk=", "image/png"), TextBlock("two")), {"n": 2})
     assert result.text == "one\ntwo"
     assert result.to_json() == {

@@ -87,7 +87,7 @@ def told(events):
     return [f"{type(event).__name__.removeprefix('Tool').lower()} {event.call.id}" for event in events]
 
 
-async def test_calls_that_change_something_run_one_after_the_other():
+async def test_mutating_calls_run_sequentially():
     running = 0
 
     async def body(args, call):
@@ -104,7 +104,7 @@ async def test_calls_that_change_something_run_one_after_the_other():
     assert [event.result.text for event in events if isinstance(event, ToolEnded)] == ["1", "2"]
 
 
-async def test_read_only_calls_side_by_side_run_together():
+async def test_adjacent_read_only_calls_run_concurrently():
     both = asyncio.Barrier(2)
 
     async def body(args, call):
@@ -114,7 +114,7 @@ async def test_read_only_calls_side_by_side_run_together():
     assert len(await run(permits(body, {}, {}, read_only=True))) == 4
 
 
-async def test_a_changing_call_between_read_only_ones_runs_alone():
+async def test_mutating_call_between_read_only_calls_runs_alone():
     order = []
 
     def body(name):
@@ -131,7 +131,7 @@ async def test_a_changing_call_between_read_only_ones_runs_alone():
     assert order == ["read begins", "read ends", "write begins", "write ends", "read begins", "read ends"]
 
 
-async def test_only_so_many_run_together():
+async def test_number_of_concurrent_calls_is_limited():
     running = most = 0
 
     async def body(args, call):
@@ -147,7 +147,7 @@ async def test_only_so_many_run_together():
     assert most <= MAX_CONCURRENT_CALLS
 
 
-async def test_a_tool_does_not_begin_before_its_start_is_written():
+async def test_tool_starts_only_after_start_is_journaled():
     begun = asyncio.Event()
 
     async def body(args, call):
@@ -159,7 +159,7 @@ async def test_a_tool_does_not_begin_before_its_start_is_written():
     assert not begun.is_set()
 
 
-async def test_updates_come_between_start_and_end():
+async def test_updates_are_emitted_between_start_and_end():
     async def body(args, call):
         call.update(text_result("half\0way"))
         return text_result("done")
@@ -169,7 +169,7 @@ async def test_updates_come_between_start_and_end():
     assert events[1].partial.text == "halfway"
 
 
-async def test_nothing_is_told_that_is_not_written():
+async def test_events_are_journaled_before_they_are_emitted():
     async def body(args, call):
         call.update(text_result("half"))
         return text_result("done")
@@ -182,7 +182,7 @@ async def test_nothing_is_told_that_is_not_written():
     assert len(events) == 6
 
 
-async def test_what_a_tool_says_after_its_end_is_not_told():
+async def test_updates_after_tool_end_are_dropped():
     first_ended = asyncio.Event()
     calls = []
 
@@ -201,7 +201,7 @@ async def test_what_a_tool_says_after_its_end_is_not_told():
     assert sorted(told(events)) == ["ended c1", "ended c2", "started c1", "started c2"]
 
 
-async def test_a_tool_knows_its_call_and_can_see_the_abort():
+async def test_tool_can_read_call_id_and_abort_flag():
     abort = asyncio.Event()
 
     async def body(args, call):
@@ -212,14 +212,14 @@ async def test_a_tool_knows_its_call_and_can_see_the_abort():
     assert events[-1].result.text == "c1 True"
 
 
-async def test_a_failure_the_tool_foresaw_is_told_in_its_words():
+async def test_expected_failure_is_reported_with_tool_message():
     async def body(args, call):
         raise ToolFailed("there is no such file")
 
     assert await result_of(body) == text_result("there is no such file", is_error=True)
 
 
-async def test_a_failure_nobody_foresaw_is_told_without_its_insides(caplog):
+async def test_unexpected_failure_is_reported_without_details(caplog):
     async def body(args, call):
         raise ValueError("the password is hunter2")
 
@@ -229,14 +229,14 @@ async def test_a_failure_nobody_foresaw_is_told_without_its_insides(caplog):
     assert caplog.records[0].exc_info[0] is ValueError
 
 
-async def test_a_result_of_the_wrong_kind_is_a_failure_too():
+async def test_result_of_wrong_type_is_failure():
     async def body(args, call):
         return "just words"
 
     assert (await result_of(body)).text.startswith("the tool failed unexpectedly")
 
 
-async def test_a_tool_that_takes_too_long_is_stopped_and_the_next_one_runs():
+async def test_timed_out_tool_is_stopped_and_next_runs():
     async def body(args, call):
         if args.number:
             return text_result("ok")
@@ -249,7 +249,7 @@ async def test_a_tool_that_takes_too_long_is_stopped_and_the_next_one_runs():
     assert second.text == "ok"
 
 
-async def test_a_tool_without_a_time_of_its_own_has_the_installations(settings):
+async def test_tool_without_timeout_uses_default_setting(settings):
     async def body(args, call):
         return await asyncio.Event().wait()
 
@@ -258,7 +258,7 @@ async def test_a_tool_without_a_time_of_its_own_has_the_installations(settings):
 
 
 @pytest.mark.parametrize("succeeds", [True, False])
-async def test_an_idempotent_tool_is_tried_once_more_after_its_time_out(succeeds):
+async def test_idempotent_tool_is_retried_once_after_timeout(succeeds):
     tries = 0
 
     async def body(args, call):
@@ -277,7 +277,7 @@ async def test_an_idempotent_tool_is_tried_once_more_after_its_time_out(succeeds
 
 
 @pytest.mark.parametrize(("read_only", "words"), [(True, "nothing changed"), (False, "It may have done part of its work")])
-async def test_any_other_tool_is_not_tried_again_and_says_what_that_means(read_only, words):
+async def test_non_idempotent_tool_is_not_retried_after_timeout(read_only, words):
     tries = 0
 
     async def body(args, call):
@@ -290,7 +290,7 @@ async def test_any_other_tool_is_not_tried_again_and_says_what_that_means(read_o
     assert words in result.text
 
 
-async def test_a_time_out_inside_the_tool_is_not_the_tools_time_out():
+async def test_timeout_error_raised_by_tool_is_unexpected_failure():
     async def body(args, call):
         raise TimeoutError("some socket")
 
@@ -301,7 +301,7 @@ async def test_a_time_out_inside_the_tool_is_not_the_tools_time_out():
     ("arguments", "words"),
     [({"number": "many"}, "`number`: Input should be a valid integer"), ({"nmber": 1}, "`nmber`: Extra inputs")],
 )
-async def test_bad_arguments_are_told_and_nothing_runs(arguments, words):
+async def test_invalid_arguments_are_reported_without_running_tool(arguments, words):
     async def body(args, call):
         pytest.fail("it ran")
 
@@ -319,7 +319,7 @@ async def test_bad_arguments_are_told_and_nothing_runs(arguments, words):
         ({"title": "a", "colour": "red"}, "Missing required parameter: body; `colour`: Extra inputs"),
     ],
 )
-async def test_what_is_missing_or_blank_is_named(arguments, words):
+async def test_missing_or_blank_arguments_are_named(arguments, words):
     async def body(args, call):
         pytest.fail("it ran")
 
@@ -329,21 +329,21 @@ async def test_what_is_missing_or_blank_is_named(arguments, words):
     assert "`title`, `body`" in result.text
 
 
-async def test_a_required_text_may_be_declared_to_be_blank():
+async def test_required_text_can_allow_blank_value():
     async def body(args, call):
         return text_result(f"{args.title}: {args.body!r}")
 
     assert (await result_of(body, {"title": "a", "body": ""}, args=TitleArgs)).text == "a: ''"
 
 
-async def test_arguments_are_understood_in_another_spelling():
+async def test_argument_names_are_case_insensitive():
     async def body(args, call):
         return text_result(f"{args.title} {args.body}")
 
     assert (await result_of(body, {"Title": "a", "BODY": "b"}, args=TitleArgs)).text == "a b"
 
 
-async def test_the_secrets_of_the_host_are_in_no_result(monkeypatch, settings):
+async def test_host_secrets_are_redacted_from_results(monkeypatch, settings):
     """Whatever a tool returns, says on the way or fails with."""
     monkeypatch.setenv("ACME_API_KEY", "plain-words-as-a-key")
     monkeypatch.setenv("DATABASE_URL", "postgresql://claw:database-word@db/claw")
@@ -363,7 +363,7 @@ async def test_the_secrets_of_the_host_are_in_no_result(monkeypatch, settings):
         assert not [secret for secret in secrets if secret in str(result.to_json())]
 
 
-async def test_cancelling_stops_the_tool_and_is_not_swallowed():
+async def test_cancelling_stops_tool_and_propagates():
     waiting, stopped = asyncio.Event(), asyncio.Event()
 
     async def body(args, call):
@@ -381,7 +381,7 @@ async def test_cancelling_stops_the_tool_and_is_not_swallowed():
     assert stopped.is_set()
 
 
-async def test_closing_the_iterator_stops_what_is_in_flight():
+async def test_closing_iterator_stops_running_calls():
     stopped = asyncio.Event()
 
     async def body(args, call):
@@ -397,7 +397,7 @@ async def test_closing_the_iterator_stops_what_is_in_flight():
     assert stopped.is_set()
 
 
-async def test_a_journal_that_fails_at_the_end_stops_the_others():
+async def test_journal_failure_stops_other_running_calls():
     stopped = asyncio.Event()
 
     async def body(args, call):

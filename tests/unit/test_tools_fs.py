@@ -33,7 +33,7 @@ def use(tmp_path: Path):
     return use
 
 
-async def test_write_then_read_then_edit_then_read(use):
+async def test_file_is_written_read_and_edited(use):
     written = await use("write", path="notes/todo.txt", content="one\ntwo\n")
     assert (written.text, written.is_error) == ("created `notes/todo.txt` (8 bytes)", False)
     assert (await use("read", path="notes/todo.txt")).text == "one\ntwo"
@@ -94,7 +94,7 @@ async def test_read_rejects_binary_and_non_utf8_files(use, tmp_path, content, wo
         ({"old_text": "c", "new_text": "\ud800"}, "surrogate"),
     ],
 )
-async def test_ambiguous_edit_changes_nothing_and_explains(use, tmp_path, change, words):
+async def test_ambiguous_edit_is_rejected_with_explanation(use, tmp_path, change, words):
     (tmp_path / "f").write_text("a a a c")
     result = await use("edit", path="f", **change)
     assert result.is_error
@@ -145,19 +145,19 @@ def some_files(tmp_path: Path) -> Path:
         ({"pattern": "src/**"}, ["src/c.py", "src/deep/d.py", "src/deep/e.html"]),
     ],
 )
-async def test_glob_lists_files_and_never_links_special_files_or_git(use, some_files, arguments, found):
+async def test_glob_skips_links_special_files_and_git(use, some_files, arguments, found):
     result = await use("glob", **arguments)
     assert result.text.split("\n") == found
     assert result.details == {"count": len(found), "more": False}
 
 
-async def test_glob_reports_no_files_and_more_files(use, some_files):
+async def test_glob_reports_empty_and_truncated_results(use, some_files):
     assert (await use("glob", pattern="*.rs")).text == "no files match"
     cut = await use("glob", pattern="**/*", limit=2)
     assert cut.text == ".hidden/f.py\na.py\n[2 files are listed; there may be more: narrow the pattern or the path]"
 
 
-async def test_glob_stops_in_a_huge_tree_and_says_so(use, some_files, monkeypatch):
+async def test_glob_stops_in_huge_tree_and_reports_it(use, some_files, monkeypatch):
     monkeypatch.setattr(read_write, "MAX_WALKED", 3)
     assert "there may be more" in (await use("glob", pattern="**/*")).text
 
@@ -181,7 +181,7 @@ async def test_glob_rejects_paths_outside_and_invalid_patterns(use, some_files, 
     assert words in result.text
 
 
-async def test_a_very_deep_tree_does_not_exhaust_descriptors(use, tmp_path):
+async def test_very_deep_tree_does_not_exhaust_descriptors(use, tmp_path):
     top = os.open(tmp_path, os.O_RDONLY)
     for _ in range(300):  # one name at a time: the whole path would be too long for one call
         os.mkdir("d", dir_fd=top)

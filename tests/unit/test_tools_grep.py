@@ -77,14 +77,14 @@ def started(monkeypatch):
         ({"pattern": "root"}, ["no line matches"]),
     ],
 )
-async def test_grep_finds_lines_in_text_files_and_nowhere_else(use, arguments, lines):
+async def test_grep_searches_text_files_only(use, arguments, lines):
     result = await use(**arguments)
     assert not result.is_error
     assert result.text.split("\n") == lines
     assert result.details["complete"] is True
 
 
-async def test_grep_stops_at_its_limit_and_says_so(use, files):
+async def test_grep_stops_at_limit_and_reports_it(use, files):
     (files / "many").write_text("hit\n" * 10)
     result = await use(pattern="hit", max_matches=3)
     assert result.text.split("\n") == [
@@ -96,7 +96,7 @@ async def test_grep_stops_at_its_limit_and_says_so(use, files):
     assert "[" not in (await use(pattern="hit", max_matches=10)).text
 
 
-async def test_a_long_line_is_shown_around_its_match(use, files):
+async def test_long_grep_result_is_truncated_around_match(use, files):
     (files / "long").write_text("x" * 5000 + "needle" + "y" * 5000)
     result = await use(pattern="needle")
     assert "needle" in result.text
@@ -122,7 +122,7 @@ async def test_invalid_search_is_reported(use, arguments, words):
     assert words in result.text
 
 
-async def test_endless_expression_is_stopped_and_matches_are_returned(use, files, started, monkeypatch):
+async def test_runaway_expression_is_stopped_and_matches_are_returned(use, files, started, monkeypatch):
     monkeypatch.setattr(grep, "TIMEOUT_S", 1.0)
     (files / "a.txt").write_text("aaa\n" + "a" * 60 + "!\n")
     result = await use(pattern=HOPELESS)
@@ -130,7 +130,7 @@ async def test_endless_expression_is_stopped_and_matches_are_returned(use, files
     assert started.worker.returncode is not None  # ended and reaped
 
 
-async def test_cancelling_kills_a_hopeless_search(use, files, started):
+async def test_cancelling_kills_runaway_search(use, files, started):
     (files / "a.txt").write_text("a" * 60 + "!\n")
     search = asyncio.create_task(use(pattern=HOPELESS))
     await started.wait()

@@ -15,7 +15,7 @@ def named(*functions):
     return [PluginHook(f"p{number}", each) for number, each in enumerate(functions, start=1)]
 
 
-async def test_without_an_opinion_nothing_changes():
+async def test_hooks_without_changes_leave_call_unchanged():
     async def later(call):
         return None
 
@@ -24,7 +24,7 @@ async def test_without_an_opinion_nothing_changes():
     assert await run_hooks(CALL, []) == CallUnchanged()
 
 
-async def test_a_hook_blocks_and_those_behind_it_are_not_asked():
+async def test_blocking_hook_skips_later_hooks():
     asked = []
     outcome = await run_hooks(CALL, named(lambda call: HookAnswer(block="not on fridays"), asked.append))
     assert outcome == CallBlocked("p1", "not on fridays")
@@ -33,7 +33,7 @@ async def test_a_hook_blocks_and_those_behind_it_are_not_asked():
     assert "plugin p1 blocked this call: not on fridays" in outcome.result.text
 
 
-async def test_changes_are_laid_over_the_call_and_seen_by_the_next():
+async def test_hook_changes_are_merged_and_passed_to_next():
     async def second(call):
         return HookAnswer(arguments={"content": call.arguments["path"]})
 
@@ -42,7 +42,7 @@ async def test_changes_are_laid_over_the_call_and_seen_by_the_next():
     assert CALL.arguments == {"path": "a", "content": "x"}
 
 
-async def test_changing_the_copy_changes_nothing():
+async def test_mutating_hook_arguments_does_not_change_call():
     assert await run_hooks(CALL, named(lambda call: call.arguments.clear())) == CallUnchanged()
 
 
@@ -58,11 +58,11 @@ def fails(call):
         (lambda call: HookAnswer(arguments={"path": object()}), "its hook failed (TypeError)"),
     ],
 )
-async def test_a_hook_that_fails_blocks_and_is_named(hook, reason):
+async def test_failing_hook_blocks_call_and_is_named(hook, reason):
     assert await run_hooks(CALL, named(hook)) == CallBlocked("p1", reason)
 
 
-async def test_a_hook_that_does_not_answer_blocks(monkeypatch):
+async def test_hook_timeout_blocks_call(monkeypatch):
     async def never(call):
         await asyncio.Event().wait()
 
@@ -71,7 +71,7 @@ async def test_a_hook_that_does_not_answer_blocks(monkeypatch):
     assert isinstance(await run_hooks(CALL, named(lambda call: time.sleep(0.2))), CallBlocked)
 
 
-async def test_cancelling_is_not_taken_for_a_failure():
+async def test_cancellation_is_not_treated_as_hook_failure():
     waiting = asyncio.Event()
 
     async def never(call):

@@ -54,7 +54,7 @@ def test_tool_is_available_to_models_trained_on_patches(tmp_path, model, is_offe
     assert ("apply_patch" in offered(tmp_path, model).tools) == is_offered
 
 
-async def test_a_patch_adds_updates_moves_and_deletes(apply, tmp_path):
+async def test_patch_adds_updates_moves_and_deletes_files(apply, tmp_path):
     (tmp_path / "a.py").write_text("def f():\n    return 1\n\n\ndef g():\n    return 1\n")
     (tmp_path / "old.txt").write_text("x")
     (tmp_path / "here.txt").write_text("one\ntwo\n")
@@ -179,7 +179,7 @@ def changed(text: str, *lines: str) -> str:
         ("a\nb\n", [" a", "-b"], "a\n"),
     ],
 )
-def test_the_text_around_a_change_stays_as_it_is(text, lines, expected):
+def test_text_around_change_is_preserved(text, lines, expected):
     assert changed(text, *lines) == expected
 
 
@@ -214,7 +214,7 @@ LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r")
 
 
 @given(LINES, st.data())
-def test_a_whole_file_can_be_replaced_line_by_line(lines, data):
+def test_any_combination_of_changes_applies_to_whole_file(lines, data):
     """Each line is kept, removed, or followed by a new one; the result is what the patch says."""
     signs = data.draw(st.lists(st.sampled_from(" -+"), min_size=len(lines), max_size=len(lines)))
     hunk, expected = ["@@"], []

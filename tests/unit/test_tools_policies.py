@@ -10,7 +10,7 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from tools_app.admin.policy_forms import ToolPolicyForm
 from tools_app.models import PolicyVersion, ToolPolicy
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store.policies import current_rules, delete_policy, install_policies, rules_at, save_policy
@@ -31,13 +31,13 @@ def test_new_server_has_coding_main_agent_and_minimal_others():
     assert not {"read", "write", "edit", "glob", "grep"} & kept("other")
 
 
-def test_the_file_tools_are_discovered():
+def test_file_tools_are_discovered():
     found = registry.load_installed().tools
     assert {"read", "write", "edit", "glob", "grep"} <= found.keys()
     assert found["grep"].facts.groups == ("fs", "openclaw")
 
 
-def test_migrating_again_changes_nothing_an_operator_did():
+def test_migrating_again_keeps_operator_changes():
     save_policy(scope="agent", subject="main", profile="full")
     install_policies()
     assert current_rules().row("agent", "main").profile == "full"
@@ -130,13 +130,13 @@ def test_change_based_on_old_version_is_rejected():
     assert current_rules().row("global").deny == ("exec",)
 
 
-def test_the_rules_are_read_with_one_query(django_assert_num_queries):
+def test_rules_are_read_with_one_query(django_assert_num_queries):
     with django_assert_num_queries(1):
         current_rules()
 
 
 @pytest.mark.parametrize("twice", [{"scope": "agent", "subject": "main"}, {"scope": "global", "subject": "x"}])
-def test_the_database_keeps_one_row_per_subject(twice):
+def test_database_allows_one_row_per_subject(twice):
     with pytest.raises(IntegrityError), transaction.atomic():
         ToolPolicy.objects.create(**twice)
 
@@ -176,7 +176,7 @@ def test_form_does_not_overwrite_row_with_other_spelling():
     assert "already exists" in str(form(subject=" MAIN").errors)
 
 
-def test_the_admin_saves_through_the_service(rf):
+def test_admin_saves_through_service(rf):
     request = rf.post("/")
     request.user = User.objects.create_user("operator")
     Agent.objects.create(slug="scout")  # otherwise there would be a warning
@@ -191,7 +191,7 @@ def test_the_admin_saves_through_the_service(rf):
     assert current_rules().version == 3
 
 
-def test_versions_can_only_be_read(rf):
+def test_versions_are_read_only(rf):
     versions = site.get_model_admin(PolicyVersion)
     request = rf.get("/")
     request.user = User(is_superuser=True, is_active=True, is_staff=True)

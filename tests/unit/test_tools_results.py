@@ -13,19 +13,19 @@ from tools_app.core.results import MAX_IMAGE_SIDE, image_result, image_result_fr
 GIF = b"GIF89a" + (7).to_bytes(2, "little") + (5).to_bytes(2, "little") + b"\0\0\0"
 
 
-def test_json_is_told_and_kept():
+def test_json_result_has_text_and_details():
     result = json_result({"name": "Grüße", "n": 1})
     assert result.text == '{"name":"Grüße","n":1}'
     assert result.details == {"name": "Grüße", "n": 1}
 
 
-def test_what_json_does_not_know_becomes_its_text():
+def test_non_json_values_are_converted_to_strings():
     result = json_result({"path": Path("/a"), "sum": Decimal("1.5"), "large": 2**70, "broken": "\ud800", 7: "key"})
     assert result.details == {"path": "/a", "sum": "1.5", "large": 2**70, "broken": "\ud800", "7": "key"}
     assert json.loads(result.text) == result.details
 
 
-def test_an_image_is_what_its_bytes_say():
+def test_image_type_is_detected_from_bytes():
     for result in (
         image_result_from_bytes(GIF, name="cat.png", details={"path": "x"}),
         image_result(base64.b64encode(GIF).decode(), name="cat.png", details={"path": "x"}),
@@ -47,12 +47,12 @@ def test_an_image_is_what_its_bytes_say():
         (GIF + b"\0" * (5 << 20), "limit is 5.0 MB"),
     ],
 )
-def test_other_bytes_are_refused_in_words(content, words):
+def test_non_image_bytes_are_rejected_with_reason(content, words):
     with pytest.raises(ToolFailed, match=words):
         image_result_from_bytes(content)
 
 
 @pytest.mark.parametrize("data", ["no base64!", "÷"])
-def test_what_is_no_base64_is_told(data):
+def test_invalid_base64_is_reported(data):
     with pytest.raises(ToolFailed, match="not valid base64"):
         image_result(data)

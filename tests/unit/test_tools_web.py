@@ -73,7 +73,7 @@ async def test_text_mode_omits_links_and_markup(use):
     ],
     ids=["fragment", "empty", "index", "title", "no body", "deep"],
 )
-async def test_pages_without_an_article_are_shown_too(use, html, shown):
+async def test_page_without_article_is_shown(use, html, shown):
     async with http_server({"/": page_of(html)}) as there:
         result = await use("web_fetch", url=there.url)
     assert shown in inside(result.text)
@@ -199,7 +199,7 @@ async def test_crashed_page_worker_is_reported(use, monkeypatch):
     assert (result.is_error, "could not be read" in result.text) == (True, True)
 
 
-async def test_cancelling_stops_the_fetch(use, eventually):
+async def test_cancelling_stops_fetch(use, eventually):
     async with http_server(never_respond) as there:
         task = asyncio.create_task(use("web_fetch", url=there.url))
         await eventually(lambda: there.requests)

@@ -44,7 +44,7 @@ def refuses(root: Path, path: str, words: str) -> None:
 @pytest.mark.parametrize(
     "path", ["sub/b.txt", "./sub//b.txt", "sub/../sub/b.txt", "nowhere/../sub/b.txt", "{root}/sub/b.txt", "{root}/./sub/b.txt"]
 )
-def test_paths_inside_are_found(root, path):
+def test_paths_inside_workspace_are_resolved(root, path):
     assert Workspace(root).read(path.format(root=root))[0] == b"below"
 
 
@@ -68,7 +68,7 @@ def test_workspace_root_may_be_a_link(root, tmp_path):
         "//etc/passwd",
     ],
 )
-def test_paths_outside_are_refused(root, outside, path):
+def test_paths_outside_workspace_are_rejected(root, outside, path):
     refuses(root, path.format(root=root, outside=outside), "outside the workspace")
 
 
@@ -82,22 +82,22 @@ def test_invalid_file_names_are_rejected(root, path):
     refuses(root, path, "NUL|bytes")
 
 
-def test_a_half_surrogate_is_refused(root):
+def test_lone_surrogate_in_path_is_rejected(root):
     refuses(root, "a\ud800.txt", "characters")
 
 
-def test_the_longest_name_works(root):
+def test_longest_file_name_is_accepted(root):
     Workspace(root).write("n" * 255, b"long")
     assert Workspace(root).read("n" * 255)[0] == b"long"
 
 
-def test_a_link_to_a_file_is_not_followed(root, outside):
+def test_link_to_file_is_not_followed(root, outside):
     (root / "link").symlink_to(outside / "secret.txt")
     refuses(root, "link", "symbolic link")
     assert (root / "link").is_symlink()
 
 
-def test_a_link_to_a_directory_is_not_followed(root, outside):
+def test_link_to_directory_is_not_followed(root, outside):
     (root / "link").symlink_to(outside)
     refuses(root, "link/secret.txt", "symbolic link")
     refuses(root, "link/new/file.txt", "symbolic link")
@@ -105,12 +105,12 @@ def test_a_link_to_a_directory_is_not_followed(root, outside):
         pass
 
 
-def test_a_link_that_stays_inside_is_not_followed_either(root):
+def test_link_inside_workspace_is_not_followed(root):
     (root / "link").symlink_to("sub")
     refuses(root, "link/b.txt", "symbolic link")
 
 
-def test_a_dangling_link_is_not_written_through(root, outside):
+def test_dangling_link_is_not_written_through(root, outside):
     (root / "link").symlink_to(outside / "new.txt")
     (root / "dir").symlink_to(outside / "new")
     refuses(root, "link", "symbolic link")
@@ -145,7 +145,7 @@ def test_fifo_that_replaces_file_after_check_does_not_block(root, monkeypatch):
         Workspace(root).read("a.txt")
 
 
-def test_a_link_that_appears_just_before_the_write_is_replaced_not_followed(root, outside, monkeypatch):
+def test_link_created_before_write_is_replaced_not_followed(root, outside, monkeypatch):
     write_new = workspace._write_new
 
     def write_then_swap(parent, name, content, *, like):
@@ -187,7 +187,7 @@ def test_directory_toggling_to_link_never_allows_write_outside(root, outside):
     assert untouched(outside)
 
 
-def test_special_files_are_refused_without_opening_them(root):
+def test_special_files_are_rejected_without_opening(root):
     os.mkfifo(root / "fifo")
     refuses(root, "fifo", "FIFO")
     with socket.socket(socket.AF_UNIX) as server:
@@ -200,7 +200,7 @@ def test_special_files_are_refused_without_opening_them(root):
         refuses(root, "sock", "socket")
 
 
-def test_a_device_is_refused(root, monkeypatch):
+def test_device_file_is_rejected(root, monkeypatch):
     lstat = os.lstat
     monkeypatch.setattr(os, "lstat", lambda name, **where: lstat("/dev/null") if name == "a.txt" else lstat(name, **where))
     refuses(root, "a.txt", "device")
@@ -242,7 +242,7 @@ def test_write_creates_directories_and_returns_whether_file_is_new(root):
     assert (root / "x/y/z.txt").read_bytes() == b"2"
 
 
-def test_a_replaced_file_keeps_its_mode_and_its_other_names_keep_the_old_content(root):
+def test_replaced_file_keeps_mode_and_hard_links_are_unchanged(root):
     (root / "a.txt").chmod(0o750)
     os.link(root / "a.txt", root / "other")
     Workspace(root).write("a.txt", b"new")
@@ -323,7 +323,7 @@ def test_changed_file_is_neither_deleted_nor_moved(root, change):
     assert sorted(os.listdir(root)) == ["a.txt", "sub"]
 
 
-def test_a_link_that_appears_just_before_the_deletion_is_removed_not_followed(root, outside, monkeypatch):
+def test_link_created_before_delete_is_removed_not_followed(root, outside, monkeypatch):
     unlink = os.unlink
 
     def swapped(name, **where):
@@ -337,7 +337,7 @@ def test_a_link_that_appears_just_before_the_deletion_is_removed_not_followed(ro
     assert untouched(outside)
 
 
-def test_a_link_that_appears_just_before_the_move_is_moved_not_followed(root, outside, monkeypatch):
+def test_link_created_before_move_is_moved_not_followed(root, outside, monkeypatch):
     link = os.link
 
     def swapped(*args, **where):
@@ -380,14 +380,14 @@ def test_directory_replaced_by_link_at_last_moment_is_not_followed(root, outside
     assert (root / "kept" / "secret.txt").exists() == (change == "move there")
 
 
-def test_files_over_the_limit_are_neither_read_nor_written(root, monkeypatch):
+def test_files_over_size_limit_are_rejected(root, monkeypatch):
     monkeypatch.setattr(workspace, "MAX_FILE_BYTES", 5)
     refuses(root, "a.txt", "bytes")
     (root / "a.txt").write_text("12345")
     assert Workspace(root).read("a.txt")[0] == b"12345"
 
 
-def test_no_descriptor_is_left_open(root, outside):
+def test_file_descriptors_are_closed(root, outside):
     (root / "link").symlink_to(outside)
     before = os.listdir("/proc/self/fd")
     for path in ("a.txt", "sub/b.txt", "link/x", "no/such", "sub", "../x"):

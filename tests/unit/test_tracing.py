@@ -30,11 +30,11 @@ HEADER = f"00-{TRACE}-{SPAN}-01"
         ({"00": TRACE}, ""),
     ],
 )
-def test_a_header_is_kept_if_it_is_one(sent, kept):
+def test_only_valid_traceparent_header_is_kept(sent, kept):
     assert tracing.clean_header(sent) == kept
 
 
-def test_without_an_endpoint_what_came_is_passed_on_as_it_is():
+def test_traceparent_is_passed_through_without_endpoint():
     with tracing.export_spans("web"):
         assert not tracing.is_enabled()
         with tracing.trace_request("chat.send", HEADER) as span:
@@ -55,7 +55,7 @@ def test_without_an_endpoint_what_came_is_passed_on_as_it_is():
         {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"},
     ],
 )
-def test_spans_are_made_only_where_they_are_asked_for(monkeypatch, environment):
+def test_tracing_is_disabled_unless_configured(monkeypatch, environment):
     for name in (*tracing.ENDPOINTS, "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -64,7 +64,7 @@ def test_spans_are_made_only_where_they_are_asked_for(monkeypatch, environment):
         assert not tracing.is_enabled()
 
 
-def test_an_endpoint_without_the_packages_is_told_in_the_log(monkeypatch, caplog):
+def test_missing_otel_packages_are_logged(monkeypatch, caplog):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setitem(__import__("sys").modules, "clawsite.infra.observability.otel", None)
     with tracing.export_spans("web"):
@@ -72,7 +72,7 @@ def test_an_endpoint_without_the_packages_is_told_in_the_log(monkeypatch, caplog
     assert "clawsite[otel]" in caplog.text
 
 
-def test_what_is_logged_inside_a_trace_names_it():
+def test_log_records_inside_trace_have_trace_id():
     stream = io.StringIO()
     root = logging.getLogger()
     before = root.handlers[:], root.level

@@ -85,7 +85,7 @@ def clean(entry):
     )
 )
 @settings(max_examples=200, deadline=None)
-def test_what_is_written_is_read_again(transcript):
+def test_transcript_round_trips(transcript):
     header, entries = transcript
     lines = written(header, entries)
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
@@ -156,7 +156,7 @@ def saying(*content, role="assistant"):
         (result(toolCallId="c"), "toolName is missing"),
     ],
 )
-def test_a_bad_line_is_named_by_its_number(line, words):
+def test_invalid_entry_error_includes_its_position(line, words):
     with pytest.raises(InvalidRequest) as refused:
         read(HEADER, FIRST, line)
     assert refused.value.message.startswith("line 3: ")
@@ -175,17 +175,17 @@ def test_a_bad_line_is_named_by_its_number(line, words):
         ({**HEADER, "title": ["x"]}, "title must be a string"),
     ],
 )
-def test_a_file_begins_with_its_session(line, words):
+def test_file_must_start_with_session_header(line, words):
     with pytest.raises(InvalidRequest, match=f"^line 1: ({words})"):
         read(line)
 
 
-def test_generations_never_go_back():
+def test_decreasing_generation_is_rejected():
     with pytest.raises(InvalidRequest, match="line 3: generation 1 follows a higher one"):
         read(HEADER, {**FIRST, "generation": 2}, SECOND)
 
 
-def test_a_file_by_another_hand_needs_no_more_than_the_entries():
+def test_minimal_third_party_file_is_accepted():
     header, entries = read({"type": "session", "version": 1}, FIRST, b"", SECOND, b"  ")
     assert header == TranscriptHeader()
     assert [(entry.id, entry.text, entry.generation, entry.meta) for entry in entries] == [
@@ -194,12 +194,12 @@ def test_a_file_by_another_hand_needs_no_more_than_the_entries():
     ]
 
 
-def test_a_message_cannot_pretend_to_belong_to_a_run():
+def test_run_fields_of_imported_message_are_dropped():
     _, [entry] = read(HEADER, {**FIRST, "message": {**SAID, "runId": "r", "messageId": "m", "timestamp": 5, "model": "gpt"}})
     assert entry.meta == {"model": "gpt"}
 
 
-def test_a_line_of_eight_mebibytes_is_the_longest():
+def test_entry_over_eight_mebibytes_is_rejected():
     def padded(size):
         bare = len(json.dumps({**FIRST, "x": ""}))
         return json.dumps({**FIRST, "x": "y" * (size - bare)}).encode()
@@ -209,7 +209,7 @@ def test_a_line_of_eight_mebibytes_is_the_longest():
         read(HEADER, padded((8 << 20) + 1), SECOND)
 
 
-def test_an_endless_line_is_not_read_to_its_end():
+def test_endless_entry_is_not_read_completely():
     class Endless(io.RawIOBase):
         def readline(self, size=-1):
             assert 0 < size < 16 << 20
@@ -219,7 +219,7 @@ def test_an_endless_line_is_not_read_to_its_end():
         list(read_lines(Endless()))
 
 
-def test_the_number_of_lines_is_limited(monkeypatch):
+def test_number_of_entries_is_limited(monkeypatch):
     monkeypatch.setattr(jsonl, "MAX_LINES", 3)
     assert len(read(HEADER, FIRST, SECOND)[1]) == 2
     with pytest.raises(InvalidRequest, match="^line 4: a transcript can have at most 3 lines"):

@@ -79,12 +79,12 @@ def _translations(compiled: Path) -> dict[str | tuple[str, int], str]:
 
 
 @needs_gettext
-def test_chinese_is_complete(tree: Path) -> None:
+def test_chinese_translation_is_complete(tree: Path) -> None:
     assert lacking(tree) == [], "run `make messages` and translate these"
 
 
 @needs_gettext
-def test_a_missing_and_a_left_over_translation_are_noticed(tree: Path, tmp_path: Path) -> None:
+def test_missing_and_obsolete_translations_are_detected(tree: Path, tmp_path: Path) -> None:
     faulty = tmp_path / "tree"
     shutil.copytree(tree, faulty)
     catalogue = faulty / CATALOGUE
@@ -96,7 +96,7 @@ def test_a_missing_and_a_left_over_translation_are_noticed(tree: Path, tmp_path:
 
 
 @needs_gettext
-def test_what_is_committed_is_what_the_catalogue_compiles_to(tmp_path: Path) -> None:
+def test_committed_mo_file_matches_catalogue(tmp_path: Path) -> None:
     compiled = tmp_path / "django.mo"
     subprocess.run(["msgfmt", "--check-format", "-o", compiled, ROOT / CATALOGUE], check=True)
     assert _translations(compiled) == _translations((ROOT / CATALOGUE).with_suffix(".mo")), "run `make messages`"
@@ -169,11 +169,11 @@ def _without_void_tags(html: str) -> str:
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_template_says_nothing_that_cannot_be_translated(path: Path) -> None:
+def test_template_has_no_untranslated_text(path: Path) -> None:
     assert bare_words(path.read_text()) == []
 
 
-def test_bare_words_are_found() -> None:
+def test_untranslated_template_text_is_detected() -> None:
     assert bare_words('<p>{% translate "Hello" %} {{ name }}</p><br><code>claw</code> {% comment %}no{% endcomment %}') == []
     assert bare_words("<p>Hello {{ name }}</p>") == ["Hello"]
     assert bare_words('<input title="Your {{ thing }}"> <kbd>Esc</kbd>') == ["Your"]
@@ -189,16 +189,16 @@ def sentences(script: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_a_script_has_no_words_of_its_own(path: Path) -> None:
+def test_script_has_no_hardcoded_text(path: Path) -> None:
     assert [text for text in sentences(path.read_text()) if text not in NO_SENTENCES] == []
 
 
-def test_sentences_are_found() -> None:
+def test_hardcoded_script_text_is_detected() -> None:
     script = 'put(at("note"), `Sent to ${name}`); at(".menu .item"); // "not this one"\nsay("It is late")'
     assert list(sentences(script)) == ["Sent to", "It is late"]
 
 
-def test_every_word_a_script_asks_for_is_in_a_template() -> None:
+def test_every_text_used_by_scripts_is_in_template() -> None:
     given = {name for path in TEMPLATES for name in re.findall(r"\bdata-([a-z0-9-]+)=", path.read_text())}
     asked = {word for path in SCRIPTS for word in re.findall(r"(?<!/)\btexts\.([a-z]\w*)\b(?!\()", path.read_text())}
     named = {word: re.sub(r"[A-Z]", lambda letter: f"-{letter[0].lower()}", word) for word in asked}

@@ -24,10 +24,10 @@ WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
         ("", "", ""),
     ],
 )
-def test_a_browser_and_its_system_are_recognised(user_agent: str, browser: str, system: str) -> None:
+def test_browser_and_operating_system_are_recognized(user_agent: str, browser: str, system: str) -> None:
     assert (parse_browser(user_agent), parse_system(user_agent)) == (browser, system)
 
 
-def test_phones_are_told_from_desks() -> None:
+def test_handheld_and_desktop_are_distinguished() -> None:
     assert is_handheld("Mozilla/5.0 (Linux; Android 14; K)")
     assert not is_handheld("Mozilla/5.0 (X11; Linux x86_64; rv:128.0)")

@@ -19,7 +19,7 @@ NARROWER = {"layer": "sandbox", "effect": "allow", "rule": "allow entry `read`"}
 DENY = {"layer": "global", "effect": "deny", "rule": "deny entry `read`"}
 
 
-def test_a_call_of_a_tool_that_was_not_offered_says_what_it_lacked():
+def test_unoffered_tool_call_verdict_gives_missing_requirement():
     verdict = {"trace": {"read": [ALLOW]}, "not_offered": "there is no workspace"}
     told = build_verdict({"name": "read", "status": "refused", "refused_by": NOT_OFFERED, "verdict": verdict})
     assert told == {
@@ -49,14 +49,14 @@ REASONS = [
 ]
 
 
-def test_every_reason_that_our_own_tools_give_can_be_translated():
+def test_every_builtin_unavailability_reason_is_translatable():
     known = {*PLAIN_RULES, *RULES_WITH_NAME, ""}
     for reason in REASONS:
         assert {part.split(" `")[0] for part in reason.removesuffix(": `x`").split(": ")} <= known, reason
         assert translate_rule(reason) == reason
 
 
-def test_the_list_of_reasons_has_all_that_are_written():
+def test_reason_list_covers_all_reasons_in_code():
     """A new reason also needs its translation in sessions_app.labels.rules."""
     files = [*(PROJECT / "tools_app").rglob("*.py"), *(PROJECT / "agents").rglob("*.py")]
     raised = [match for file in files for match in re.findall(r'ToolUnavailable\(f?"([^"{]+)', file.read_text())]
@@ -64,7 +64,7 @@ def test_the_list_of_reasons_has_all_that_are_written():
     assert {found for found in raised if not any(reason.startswith(found.rstrip("` ")) for reason in REASONS)} == set()
 
 
-def test_every_reason_why_a_tool_is_gone_can_be_translated():
+def test_every_missing_source_reason_is_translatable():
     """Whatever became of its source, rule_words knows the sentence; a new one is added there."""
     told = {OfferedTools({}).why_unavailable(ToolFacts("tool", ("plugins",), "gone"))}
     for source, kind in {"x": "plugin", "y": "MCP server"}.items():
@@ -89,12 +89,12 @@ def test_every_reason_why_a_tool_is_gone_can_be_translated():
         ("refused", [], {"allowed": False, "layer": "toolset", "why": "not offered in this run"}),
     ],
 )
-def test_the_verdict_names_the_layer_that_decided(status, steps, expected):
+def test_verdict_names_deciding_layer(status, steps, expected):
     call = {"name": "read", "status": status, "refused_by": "toolset", "verdict": {"trace": {"read": steps}}}
     assert build_verdict(call).items() >= expected.items()
 
 
-def test_what_the_exec_rules_refuse_says_so_in_their_words():
+def test_exec_denial_includes_its_reason():
     call = {
         "name": "exec",
         "status": "refused",

@@ -87,7 +87,7 @@ def faults() -> Iterator[list[str]]:
 
 
 @on_desk_and_phone
-def test_pages_before_signing_in(fresh: OpenBrowser, live: Stack, root: User, size: str, faults: list[str]) -> None:
+def test_signed_out_pages_are_accessible(fresh: OpenBrowser, live: Stack, root: User, size: str, faults: list[str]) -> None:
     page = fresh(size)
     page.goto("/sign-in/")
     check_accessibility(page, "sign-in", faults)
@@ -108,7 +108,7 @@ def test_pages_before_signing_in(fresh: OpenBrowser, live: Stack, root: User, si
 
 
 @on_desk_and_phone
-def test_pages_of_errors(windows: dict[str, Page], live: Stack, user: User, size: str, faults: list[str]) -> None:
+def test_error_pages_are_accessible(windows: dict[str, Page], live: Stack, user: User, size: str, faults: list[str]) -> None:
     page = windows[size]
     page.goto("/not-there/")
     check_accessibility(page, "404", faults)
@@ -125,7 +125,9 @@ def test_pages_of_errors(windows: dict[str, Page], live: Stack, user: User, size
 
 
 @on_desk_and_phone
-def test_account_and_runs(windows: dict[str, Page], talk: Page, root: User, size: str, faults: list[str]) -> None:
+def test_account_and_run_pages_are_accessible(
+    windows: dict[str, Page], talk: Page, root: User, size: str, faults: list[str]
+) -> None:
     page = windows[size]
     old = tokens.issue_token(root, "old laptop", ["operator.read"])[0]
     tokens.issue_token(root, "laptop", ["operator.read", "operator.write"])
@@ -166,7 +168,7 @@ def test_account_and_runs(windows: dict[str, Page], talk: Page, root: User, size
 
 
 @on_desk_and_phone
-def test_the_policy(windows: dict[str, Page], talk: Page, root: User, size: str, faults: list[str]) -> None:
+def test_policy_pages_are_accessible(windows: dict[str, Page], talk: Page, root: User, size: str, faults: list[str]) -> None:
     page = windows[size]
     call = ToolCall.objects.filter(run__session__key=SAMPLE_SESSION)[0]
     small = {}
@@ -207,7 +209,7 @@ def test_the_policy(windows: dict[str, Page], talk: Page, root: User, size: str,
 
 
 @on_desk_and_phone
-def test_chat(windows: dict[str, Page], talk: Page, size: str, faults: list[str]) -> None:
+def test_chat_page_is_accessible(windows: dict[str, Page], talk: Page, size: str, faults: list[str]) -> None:
     page = open_chat(windows[size], "agent:main:main")
     expect(page.locator("#welcome")).to_be_visible()
     check_accessibility(page, "first visit", faults)
@@ -237,7 +239,7 @@ def test_chat(windows: dict[str, Page], talk: Page, size: str, faults: list[str]
 
 
 @on_desk_and_phone
-def test_the_list_of_conversations(windows: dict[str, Page], talk: Page, size: str, faults: list[str]) -> None:
+def test_conversation_list_is_accessible(windows: dict[str, Page], talk: Page, size: str, faults: list[str]) -> None:
     page = open_chat(windows[size], SAMPLE_SESSION)
 
     def show() -> None:
@@ -270,7 +272,7 @@ def test_the_list_of_conversations(windows: dict[str, Page], talk: Page, size: s
 
 
 @on_desk_and_phone
-def test_chat_while_something_runs_and_without_a_line(
+def test_running_and_disconnected_chat_is_accessible(
     fresh: OpenBrowser, live: Stack, root: User, size: str, faults: list[str]
 ) -> None:
     page = fresh(size)
@@ -302,7 +304,7 @@ def test_chat_while_something_runs_and_without_a_line(
 
 
 @on_desk_and_phone
-def test_chat_for_who_may_only_read(fresh: OpenBrowser, live: Stack, make_user: Any, size: str, faults: list[str]) -> None:
+def test_read_only_chat_is_accessible(fresh: OpenBrowser, live: Stack, make_user: Any, size: str, faults: list[str]) -> None:
     page = fresh(size)
     live.sign_in(page, make_user("Auditor"))
     open_chat(page, "agent:main:main")
@@ -317,7 +319,7 @@ def rows(talk: Page, root: User) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
-def test_admin(windows: dict[str, Page], rows: None, root: User, model: Any, faults: list[str]) -> None:
+def test_admin_pages_are_accessible(windows: dict[str, Page], rows: None, root: User, model: Any, faults: list[str]) -> None:
     sample_data.create_sign_in_rows()
     page, model_admin = windows["desk"], admin.site._registry[model]
     name, label = f"admin:{model._meta.app_label}_{model._meta.model_name}", model._meta.label_lower
@@ -354,7 +356,9 @@ def test_admin(windows: dict[str, Page], rows: None, root: User, model: Any, fau
 
 
 @on_desk_and_phone
-def test_dashboard_menu_and_filters_of_the_admin(windows: dict[str, Page], rows: None, size: str, faults: list[str]) -> None:
+def test_admin_dashboard_menu_and_filters_are_accessible(
+    windows: dict[str, Page], rows: None, size: str, faults: list[str]
+) -> None:
     page = windows[size]
     page.goto("/admin/")
     expect(page.locator("[data-tile=running]")).to_be_visible()
@@ -378,7 +382,7 @@ def test_dashboard_menu_and_filters_of_the_admin(windows: dict[str, Page], rows:
 
 
 @on_desk_and_phone
-def test_pages_of_the_admin_that_belong_to_no_list(
+def test_other_admin_pages_are_accessible(
     windows: dict[str, Page], fresh: OpenBrowser, live: Stack, rows: None, root: User, make_user: Any, size: str, faults: list[str]
 ) -> None:
     page = windows[size]
@@ -410,7 +414,7 @@ def test_pages_of_the_admin_that_belong_to_no_list(
     check_accessibility(theirs, "admin without a dashboard", faults)
 
 
-def test_a_page_with_a_fault_is_noticed(windows: dict[str, Page]) -> None:
+def test_accessibility_check_detects_violations(windows: dict[str, Page]) -> None:
     page = windows["desk"]
     page.goto("/sign-in/?next=/account/")
     page.evaluate("""() => {
@@ -424,7 +428,7 @@ def test_a_page_with_a_fault_is_noticed(windows: dict[str, Page]) -> None:
     assert {broken["impact"] for broken in find_violations(page)} & {"critical", "serious"}
 
 
-def test_a_finger_hits_everything_on_a_phone(windows: dict[str, Page], talk: Page) -> None:
+def test_touch_targets_are_large_enough_on_phone(windows: dict[str, Page], talk: Page) -> None:
     page = open_chat(windows["phone"], SAMPLE_SESSION)
     expect(page.locator(".ending[data-state=failed]")).to_be_visible()
     open_all(page, "#messages")

@@ -60,7 +60,7 @@ def too_small_for_fingers(page: Page) -> Any:
 
 
 @on_desk_and_phone
-def test_the_pages_before_signing_in_fit(opened: Callable[..., Page], site: str, database: None, size: dict[str, Any]) -> None:
+def test_signed_out_pages_fit_the_viewport(opened: Callable[..., Page], site: str, database: None, size: dict[str, Any]) -> None:
     page = opened(**size)
     link = first_admin.create_first_admin_link(site)
     assert link
@@ -73,7 +73,7 @@ def test_the_pages_before_signing_in_fit(opened: Callable[..., Page], site: str,
 
 
 @on_desk_and_phone
-def test_the_account_page_fits(opened: Callable[..., Page], site: str, user: User, size: dict[str, Any]) -> None:
+def test_account_page_fits_the_viewport(opened: Callable[..., Page], site: str, user: User, size: dict[str, Any]) -> None:
     tokens.issue_token(user, "a-name-without-any-place-to-break-it-" * 2, ["operator.read"])
     User.objects.filter(pk=user.pk).update(display_name="N" * 150)
     page = opened(**size)
@@ -88,7 +88,7 @@ def test_the_account_page_fits(opened: Callable[..., Page], site: str, user: Use
         assert too_small_for_fingers(page) == []
 
 
-def test_colours_come_with_the_page_and_not_with_a_script(opened: Callable[..., Page], site: str, user: User) -> None:
+def test_theme_is_applied_without_javascript(opened: Callable[..., Page], site: str, user: User) -> None:
     User.objects.filter(pk=user.pk).update(theme="dark")
     page = opened(java_script_enabled=False, color_scheme="light")
     page.goto(f"{site}/sign-in/")
@@ -117,7 +117,7 @@ def paper_without_script(page: Page) -> str:
     return str(shade)
 
 
-def test_the_switch_changes_colours_at_once_here_in_other_tabs_and_for_ever(page: Page, site: str, user: User) -> None:
+def test_theme_switch_applies_to_all_tabs_and_persists(page: Page, site: str, user: User) -> None:
     page.emulate_media(color_scheme="light")
     sign_in(page, site, user)
     tab = page.context.new_page()
@@ -140,7 +140,7 @@ def test_the_switch_changes_colours_at_once_here_in_other_tabs_and_for_ever(page
     assert paper(page) == NIGHT
 
 
-def test_a_language_is_chosen_before_signing_in_and_kept(page: Page, site: str, user: User) -> None:
+def test_language_chosen_before_sign_in_is_kept(page: Page, site: str, user: User) -> None:
     page.goto(f"{site}/sign-in/?next=/account/")
     page.get_by_role("button", name="简体中文").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
@@ -155,7 +155,7 @@ def test_a_language_is_chosen_before_signing_in_and_kept(page: Page, site: str, 
     assert user.language == "en"
 
 
-def test_a_token_is_made_copied_and_revoked(page: Page, site: str, user: User) -> None:
+def test_access_token_is_created_copied_and_revoked(page: Page, site: str, user: User) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site)
     sign_in(page, site, user)
     page.get_by_label("Name", exact=True).fill("laptop")
@@ -178,7 +178,7 @@ def test_a_token_is_made_copied_and_revoked(page: Page, site: str, user: User) -
     assert tokens.find_principal(secret) is None
 
 
-def test_another_browser_is_signed_out_from_here(page: Page, opened: Callable[..., Page], site: str, user: User) -> None:
+def test_user_can_sign_out_another_browser(page: Page, opened: Callable[..., Page], site: str, user: User) -> None:
     other = opened(user_agent="Mozilla/5.0 (Windows NT 10.0; rv:128.0) Gecko/20100101 Firefox/128.0")
     sign_in(page, site, user)
     sign_in(other, site, user)
@@ -189,7 +189,7 @@ def test_another_browser_is_signed_out_from_here(page: Page, opened: Callable[..
     expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_new_password_keeps_this_browser_and_no_other(page: Page, opened: Callable[..., Page], site: str, user: User) -> None:
+def test_password_change_signs_out_all_other_browsers(page: Page, opened: Callable[..., Page], site: str, user: User) -> None:
     other = opened()
     sign_in(page, site, user)
     sign_in(other, site, user)
@@ -202,7 +202,7 @@ def test_a_new_password_keeps_this_browser_and_no_other(page: Page, opened: Call
     expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_everything_is_done_by_keyboard(page: Page, site: str, user: User) -> None:
+def test_account_page_works_by_keyboard(page: Page, site: str, user: User) -> None:
     page.goto(f"{site}/sign-in/?next=/account/")
     expect(page.get_by_label("Username")).to_be_focused()
     page.keyboard.type(user.username)
@@ -237,7 +237,7 @@ def test_everything_is_done_by_keyboard(page: Page, site: str, user: User) -> No
     assert AccessToken.objects.get().name == "typed"
 
 
-def test_a_password_can_be_looked_at(page: Page, site: str, database: None) -> None:
+def test_password_can_be_revealed(page: Page, site: str, database: None) -> None:
     page.goto(f"{site}/sign-in/")
     page.get_by_label("Password").fill("secret")
     page.get_by_role("button", name="Show").click()

@@ -45,12 +45,12 @@ def secret_on(page: Any) -> str:
 
 
 @pytest.mark.parametrize("path", ["/account/", "/account/profile/", "/account/password/", "/account/tokens/"])
-def test_strangers_are_sent_to_sign_in(client: Client, path: str) -> None:
+def test_anonymous_user_is_redirected_to_sign_in(client: Client, path: str) -> None:
     response = client.get(path) if path == "/account/" else client.post(path)
     assert response["Location"] == f"/sign-in/?next={path}"
 
 
-def test_every_form_needs_its_csrf_token(user: User) -> None:
+def test_every_form_requires_csrf_token(user: User) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(user)
     for path in (
@@ -66,11 +66,11 @@ def test_every_form_needs_its_csrf_token(user: User) -> None:
         assert strict.get(f"/account/{path}/").status_code == 405
 
 
-def test_the_page_is_kept_by_no_cache(browser: Client) -> None:
+def test_account_page_is_not_cached(browser: Client) -> None:
     assert "no-store" in browser.get("/account/")["Cache-Control"]
 
 
-def test_a_person_says_what_they_are_called(browser: Client, user: User) -> None:
+def test_user_can_change_display_name(browser: Client, user: User) -> None:
     answer = browser.post("/account/profile/", {"display_name": "Ada <b>", "email": "ada@example.org"})
     assert answer["Location"] == "/account/#profile"
     page = browser.get("/account/").content.decode()
@@ -80,7 +80,7 @@ def test_a_person_says_what_they_are_called(browser: Client, user: User) -> None
     assert (user.get_full_name(), user.email) == ("Ada <b>", "ada@example.org")
 
 
-def test_a_profile_that_is_wrong_comes_back_with_what_was_written(browser: Client, user: User) -> None:
+def test_invalid_profile_form_keeps_submitted_values(browser: Client, user: User) -> None:
     answer = browser.post("/account/profile/", {"display_name": "Ada", "email": "not an address"})
     assert answer.status_code == 400
     assert 'value="not an address"' in answer.content.decode()
@@ -88,7 +88,7 @@ def test_a_profile_that_is_wrong_comes_back_with_what_was_written(browser: Clien
     assert user.email == ""
 
 
-def test_nobody_gives_themselves_rights_through_the_profile(browser: Client, user: User) -> None:
+def test_profile_form_cannot_grant_privileges(browser: Client, user: User) -> None:
     browser.post(
         "/account/profile/", {"display_name": "x", "email": "", "is_staff": "on", "is_superuser": "on", "username": "root"}
     )
@@ -97,7 +97,7 @@ def test_nobody_gives_themselves_rights_through_the_profile(browser: Client, use
     assert (user.is_staff, user.is_superuser, user.username) == (False, False, before)
 
 
-def test_a_new_password_signs_out_all_other_browsers_and_not_this_one(browser: Client, user: User) -> None:
+def test_password_change_signs_out_only_other_browsers(browser: Client, user: User) -> None:
     others = [browser_of(user), browser_of(user)]
     answer = browser.post("/account/password/", CHANGE, follow=True)
     assert "2 other browsers were signed out" in answer.content.decode()
@@ -106,7 +106,7 @@ def test_a_new_password_signs_out_all_other_browsers_and_not_this_one(browser: C
     assert Client().post("/sign-in/", {"username": user.username, "password": NEW}).status_code == 302
 
 
-def test_a_new_password_makes_the_old_cookie_useless(browser: Client, user: User, settings: Any) -> None:
+def test_password_change_invalidates_old_session_cookie(browser: Client, user: User, settings: Any) -> None:
     stolen = Client()
     stolen.cookies[settings.SESSION_COOKIE_NAME] = browser.cookies[settings.SESSION_COOKIE_NAME].value
     assert is_signed_in(stolen)
@@ -118,7 +118,7 @@ def test_a_new_password_makes_the_old_cookie_useless(browser: Client, user: User
 @pytest.mark.parametrize(
     "wrong", [{"old_password": "guess"}, {"new_password2": "other"}, {"new_password1": "1234", "new_password2": "1234"}]
 )
-def test_a_password_is_changed_only_when_everything_is_right(browser: Client, user: User, wrong: dict[str, str]) -> None:
+def test_invalid_password_change_is_rejected(browser: Client, user: User, wrong: dict[str, str]) -> None:
     other = browser_of(user)
     assert browser.post("/account/password/", {**CHANGE, **wrong}).status_code == 400
     user.refresh_from_db()
@@ -126,7 +126,7 @@ def test_a_password_is_changed_only_when_everything_is_right(browser: Client, us
     assert is_signed_in(other)
 
 
-def test_guessing_the_old_password_takes_longer_and_longer(browser: Client) -> None:
+def test_old_password_guesses_are_rate_limited(browser: Client) -> None:
     for _ in range(6):
         assert browser.post("/account/password/", {**CHANGE, "old_password": "guess"}).status_code == 400
     answer = browser.post("/account/password/", CHANGE)
@@ -135,7 +135,7 @@ def test_guessing_the_old_password_takes_longer_and_longer(browser: Client) -> N
     assert "Too many failed attempts" in answer.content.decode()
 
 
-def test_a_tokens_secret_is_shown_once(browser: Client, user: User) -> None:
+def test_access_token_secret_is_shown_once(browser: Client, user: User) -> None:
     page = browser.post("/account/tokens/", TOKEN)
     assert "no-store" in page["Cache-Control"]
     secret = secret_on(page)
@@ -148,32 +148,32 @@ def test_a_tokens_secret_is_shown_once(browser: Client, user: User) -> None:
     assert AccessToken.objects.get().digest not in later
 
 
-def test_loading_the_page_with_the_secret_again_makes_no_second_token(browser: Client) -> None:
+def test_reloading_secret_page_creates_no_second_token(browser: Client) -> None:
     browser.post("/account/tokens/", TOKEN)
     again = browser.post("/account/tokens/", TOKEN)
     assert again["Location"] == "/account/#tokens"
     assert AccessToken.objects.count() == 1
 
 
-def test_a_token_lives_as_long_as_was_chosen(browser: Client) -> None:
+def test_access_token_expires_after_chosen_lifetime(browser: Client) -> None:
     browser.post("/account/tokens/", {**TOKEN, "days": "7"})
     left = AccessToken.objects.get().expires_at - timezone.now()
     assert timedelta(days=6, hours=23) < left <= timedelta(days=7)
 
 
 @pytest.mark.parametrize("wrong", [{"name": ""}, {"scopes": []}, {"scopes": ["operator.admin"]}, {"days": "9999"}])
-def test_a_token_needs_a_name_a_scope_one_has_and_an_end(browser: Client, wrong: dict[str, Any]) -> None:
+def test_invalid_access_token_form_is_rejected(browser: Client, wrong: dict[str, Any]) -> None:
     assert browser.post("/account/tokens/", {**TOKEN, **wrong}).status_code == 400
     assert not AccessToken.objects.exists()
 
 
-def test_an_account_without_rights_is_told_that_a_token_would_have_none(make_user: Callable[..., User]) -> None:
+def test_user_without_permissions_sees_access_token_warning(make_user: Callable[..., User]) -> None:
     user = make_user()
     user.groups.clear()
     assert "an access token would have no effect" in browser_of(user).get("/account/").content.decode()
 
 
-def test_a_revoked_token_opens_nothing_and_is_listed_as_revoked(browser: Client) -> None:
+def test_revoked_access_token_is_rejected_and_listed(browser: Client) -> None:
     secret = secret_on(browser.post("/account/tokens/", TOKEN))
     answer = browser.post(f"/account/tokens/{AccessToken.objects.get().pk}/revoke/", follow=True)
     assert "was revoked" in answer.content.decode()
@@ -181,7 +181,7 @@ def test_a_revoked_token_opens_nothing_and_is_listed_as_revoked(browser: Client)
     assert tokens.find_principal(secret) is None
 
 
-def test_somebody_elses_tokens_and_browsers_are_not_there(browser: Client, make_user: Callable[..., User]) -> None:
+def test_other_users_tokens_and_browsers_are_not_found(browser: Client, make_user: Callable[..., User]) -> None:
     stranger = make_user()
     theirs = browser_of(stranger)
     token, _secret = tokens.issue_token(stranger, "theirs", ["operator.read"])
@@ -194,7 +194,7 @@ def test_somebody_elses_tokens_and_browsers_are_not_there(browser: Client, make_
     assert token.revoked_at is None
 
 
-def test_browsers_are_listed_with_what_one_knows_them_by(browser: Client, user: User, settings: Any) -> None:
+def test_browser_list_shows_user_agent_and_ip(browser: Client, user: User, settings: Any) -> None:
     settings.TRUSTED_PROXIES = 1
     browser_of(user, headers={"user-agent": FIREFOX, "x-forwarded-for": "203.0.113.9"})
     page = browser.get("/account/").content.decode()
@@ -205,7 +205,7 @@ def test_browsers_are_listed_with_what_one_knows_them_by(browser: Client, user: 
         assert row.session_id not in page  # it is the cookie
 
 
-def test_another_browser_is_signed_out_and_this_one_stays(browser: Client, user: User) -> None:
+def test_signing_out_another_browser_keeps_current_one(browser: Client, user: User) -> None:
     other, third = browser_of(user, headers={"user-agent": FIREFOX}), browser_of(user)
     row = BrowserSession.objects.get(user_agent=FIREFOX)
     assert browser.post(f"/account/browsers/{row.pk}/sign-out/")["Location"] == "/account/#browsers"
@@ -213,7 +213,7 @@ def test_another_browser_is_signed_out_and_this_one_stays(browser: Client, user:
     assert browser.post(f"/account/browsers/{row.pk}/sign-out/").status_code == 404
 
 
-def test_all_others_are_signed_out_and_told_to_every_process(browser: Client, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signing_out_other_browsers_notifies_every_process(browser: Client, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     others, told = [browser_of(user), browser_of(user)], []
     monkeypatch.setattr("clawsite.infra.bus.publish", told.append)
     browser.post("/account/browsers/sign-out-others/")
@@ -223,14 +223,14 @@ def test_all_others_are_signed_out_and_told_to_every_process(browser: Client, us
     assert "No other browser" in browser.post("/account/browsers/sign-out-others/", follow=True).content.decode()
 
 
-def test_a_browser_that_signs_out_leaves_the_list(browser: Client, user: User) -> None:
+def test_signed_out_browser_is_removed_from_list(browser: Client, user: User) -> None:
     other = browser_of(user)
     assert browsers.list_browsers(user).count() == 2
     other.post("/sign-out/")
     assert browsers.list_browsers(user).count() == 1
 
 
-def test_a_browser_is_seen_when_it_asks_for_a_page_and_not_at_every_one(browser: Client, user: User) -> None:
+def test_browser_last_seen_update_is_throttled(browser: Client, user: User) -> None:
     long_ago = timezone.now() - timedelta(days=2)
     browsers.list_browsers(user).update(last_seen_at=long_ago)
     browser.get("/account/")
@@ -240,13 +240,13 @@ def test_a_browser_is_seen_when_it_asks_for_a_page_and_not_at_every_one(browser:
     assert browsers.list_browsers(user).get().last_seen_at == seen
 
 
-def test_a_session_that_nobody_noted_is_noted_with_its_next_page(browser: Client, user: User) -> None:
+def test_unrecorded_browser_session_is_recorded_on_next_request(browser: Client, user: User) -> None:
     BrowserSession.objects.all().delete()
     browser.get("/account/")
     assert browsers.list_browsers(user).count() == 1
 
 
-def test_a_page_under_way_while_its_browser_is_signed_out_brings_nothing_back(browser: Client, user: User, rf: Any) -> None:
+def test_in_flight_request_does_not_restore_signed_out_browser(browser: Client, user: User, rf: Any) -> None:
     request = rf.get("/account/")
     request.session = browser.session
     browsers.sign_out_browser(user, browsers.list_browsers(user).get().pk)
@@ -255,5 +255,5 @@ def test_a_page_under_way_while_its_browser_is_signed_out_brings_nothing_back(br
     assert not is_signed_in(browser)
 
 
-def test_the_admins_own_password_form_is_ours(browser: Client) -> None:
+def test_admin_password_change_redirects_to_account_page(browser: Client) -> None:
     assert browser.get("/admin/password_change/")["Location"] == "/account/#password"

@@ -101,7 +101,7 @@ def addresses() -> list[str]:
 
 
 @pytest.mark.parametrize("options", [{"color_scheme": "dark"}, PHONE], ids=["desk", "phone"])
-def test_every_list_and_form_opens_without_a_fault_and_fits(opened: Any, work: Run, options: dict[str, Any]) -> None:
+def test_every_list_and_form_loads_and_fits(opened: Any, work: Run, options: dict[str, Any]) -> None:
     page = opened(**options)
     for address in addresses():
         answer = page.goto(address)
@@ -113,13 +113,13 @@ def test_every_list_and_form_opens_without_a_fault_and_fits(opened: Any, work: R
         assert page.evaluate("window.owned") is None, f"{address} ran what somebody wrote"
 
 
-def test_what_people_wrote_is_shown_as_they_wrote_it(opened: Any, work: Run) -> None:
+def test_user_input_is_escaped(opened: Any, work: Run) -> None:
     page = opened(f"/admin/sessions_app/run/{work.pk}/change/")
     expect(page.get_by_text("onerror=").first).to_be_visible()
     assert page.locator("#content img, #content [x-init]").count() == 0
 
 
-def test_colours_follow_the_account_and_otherwise_the_system(opened: Any, root: User) -> None:
+def test_theme_follows_account_then_system_preference(opened: Any, root: User) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     assert opened().evaluate(ground) == DAY
     dark = opened(color_scheme="dark")
@@ -130,7 +130,7 @@ def test_colours_follow_the_account_and_otherwise_the_system(opened: Any, root: 
     assert opened().evaluate(ground) == NIGHT
 
 
-def test_a_phone_opens_the_menu_and_goes_on(opened: Any) -> None:
+def test_phone_menu_opens_and_navigates(opened: Any) -> None:
     page = opened(**PHONE)
     menu = page.get_by_role("navigation", name="Administration")
     expect(menu).to_be_hidden()
@@ -140,7 +140,7 @@ def test_a_phone_opens_the_menu_and_goes_on(opened: Any) -> None:
     expect(menu).to_be_hidden()
 
 
-def test_the_keyboard_reaches_content_search_filters_and_bulk_actions(opened: Any, work: Run) -> None:
+def test_keyboard_reaches_content_search_filters_and_bulk_actions(opened: Any, work: Run) -> None:
     page = opened()
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -159,7 +159,7 @@ def test_the_keyboard_reaches_content_search_filters_and_bulk_actions(opened: An
     expect(page.get_by_role("group", name="Actions for the selected rows")).to_be_visible()
 
 
-def test_a_list_is_filtered_by_an_owner_found_while_typing(opened: Any, work: Run, make_user: Callable[..., User]) -> None:
+def test_list_is_filtered_by_autocompleted_owner(opened: Any, work: Run, make_user: Callable[..., User]) -> None:
     make_user(name="adam")
     page = opened()
     page.get_by_role("button", name="Filters").click()
@@ -173,7 +173,7 @@ def test_a_list_is_filtered_by_an_owner_found_while_typing(opened: Any, work: Ru
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_runs_are_stopped_after_a_look_at_what_will_happen(opened: Any, work: Run, size: dict[str, Any]) -> None:
+def test_runs_are_stopped_after_confirmation(opened: Any, work: Run, size: dict[str, Any]) -> None:
     page = opened(**size)
     page.locator("input.action-select").check()
     page.locator("select[name=action]").select_option(label="Stop runs")
@@ -185,7 +185,7 @@ def test_runs_are_stopped_after_a_look_at_what_will_happen(opened: Any, work: Ru
     assert Run.objects.get().status == "aborted"
 
 
-def test_one_can_think_better_of_it(opened: Any, work: Run) -> None:
+def test_stopping_runs_can_be_cancelled(opened: Any, work: Run) -> None:
     page = opened()
     page.locator("input.action-select").check()
     page.locator("select[name=action]").select_option(label="Stop runs")
@@ -195,7 +195,7 @@ def test_one_can_think_better_of_it(opened: Any, work: Run) -> None:
     assert Run.objects.get().status == "accepted"
 
 
-def test_a_date_is_chosen_from_the_calendar(opened: Any) -> None:
+def test_date_is_picked_from_calendar(opened: Any) -> None:
     page = opened("/admin/accounts/accesstoken/add/")
     before = page.locator("#id_expires_at_0").input_value()
     page.locator("[id^=calendarlink]").first.click()
@@ -203,7 +203,7 @@ def test_a_date_is_chosen_from_the_calendar(opened: Any) -> None:
     assert page.locator("#id_expires_at_0").input_value() != before
 
 
-def test_an_agent_is_corrected_on_its_form(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_form_errors_can_be_corrected(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     page = opened("/admin/agents/agent/main/change/")
     page.get_by_label("Model", exact=True).fill("openai/gpt-5")

@@ -15,7 +15,7 @@ def log(page: Page) -> Locator:
     return page.locator("#log")
 
 
-def test_only_closed_blocks_are_rendered_each_once_and_the_open_one_is_text(opened: Page, gateway: FakeGateway) -> None:
+def test_each_closed_block_is_rendered_once(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     parts = ["Some **bold** words.\n\n", "```py\nx = 1\n", "```\n\n", "And the *rest*"]
     offset = 0
@@ -35,7 +35,7 @@ def test_only_closed_blocks_are_rendered_each_once_and_the_open_one_is_text(open
     assert asked == ["Some **bold** words.\n", "```py\nx = 1\n```\n", "And the *rest*\n"]
 
 
-def test_code_has_its_box_before_it_is_whole(opened: Page, gateway: FakeGateway) -> None:
+def test_incomplete_code_block_already_has_its_box(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "```python\nx = 1\ny", 0)
     box = answers(opened).locator(".code-block")
@@ -50,7 +50,7 @@ def test_code_has_its_box_before_it_is_whole(opened: Page, gateway: FakeGateway)
     assert abs(after["height"] - before["height"]) < 2
 
 
-def test_without_a_renderer_the_text_stays_readable(opened: Page, gateway: FakeGateway) -> None:
+def test_text_stays_readable_when_rendering_fails(opened: Page, gateway: FakeGateway) -> None:
     def broken(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused("UNAVAILABLE", "no renderer")
 
@@ -62,7 +62,7 @@ def test_without_a_renderer_the_text_stays_readable(opened: Page, gateway: FakeG
     expect(answers(opened)).to_have_text(re.compile(r"One \*\*two\*\*\..*Three", re.S))
 
 
-def test_blocks_wait_for_the_connection_and_are_rendered_then(opened: Page, gateway: FakeGateway) -> None:
+def test_blocks_are_rendered_after_reconnect(opened: Page, gateway: FakeGateway) -> None:
     gateway.answers["chat.render"] = None
     start_run(gateway)
     gateway.stream_text("r1", "Some **bold** words.\n\n", 0)
@@ -72,7 +72,7 @@ def test_blocks_wait_for_the_connection_and_are_rendered_then(opened: Page, gate
     expect(answers(opened)).to_have_text("rendered")
 
 
-def test_links_that_are_defined_at_the_end_work(opened: Page, gateway: FakeGateway) -> None:
+def test_reference_links_defined_at_the_end_work(opened: Page, gateway: FakeGateway) -> None:
     text = "See [the page][1].\n\n[1]: https://example.org/\n"
     start_run(gateway)
     gateway.stream_text("r1", text, 0)
@@ -83,7 +83,7 @@ def test_links_that_are_defined_at_the_end_work(opened: Page, gateway: FakeGatew
     expect(link).to_have_attribute("rel", re.compile("noopener"))
 
 
-def test_history_comes_rendered_and_asks_for_nothing(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_history_is_prerendered_without_render_requests(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     message = stored_turn(1, "Hi", "x")
     message[1]["content"] = [{"type": "text", "text": "**x**", "html": "<p><strong>x</strong></p>"}]
     page = stored(message)
@@ -95,7 +95,7 @@ def test_history_comes_rendered_and_asks_for_nothing(stored: Callable[..., Page]
 TABLE = "| " + " | ".join(f"column number {n}" for n in range(20)) + " |\n|" + " --- |" * 20 + "\n"
 
 
-def test_wide_tables_and_code_scroll_by_themselves(stored: Callable[..., Page], chat: Page) -> None:
+def test_wide_tables_and_code_scroll_independently(stored: Callable[..., Page], chat: Page) -> None:
     chat.set_viewport_size({"width": 390, "height": 780})
     page = stored(stored_turn(1, "Hi", f"{TABLE}\n\n```\n{'x' * 500}\n```\n"))
     expect(answers(page).locator(".scroll table")).to_have_count(1)
@@ -108,7 +108,7 @@ def test_wide_tables_and_code_scroll_by_themselves(stored: Callable[..., Page], 
     assert answers(page).locator("pre").evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
-def test_code_and_messages_are_copied_as_they_were_written(stored: Callable[..., Page], chat: Page) -> None:
+def test_code_and_messages_are_copied_verbatim(stored: Callable[..., Page], chat: Page) -> None:
     chat.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = stored(stored_turn(1, "Hi", "**Code**:\n\n```py\nx = 1\n```\n"))
     page.get_by_role("button", name="Copy code").click()
@@ -118,7 +118,7 @@ def test_code_and_messages_are_copied_as_they_were_written(stored: Callable[...,
     page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('**Code**')")
 
 
-def test_the_finished_answer_is_read_out_once(opened: Page, gateway: FakeGateway) -> None:
+def test_finished_answer_is_announced_once(opened: Page, gateway: FakeGateway) -> None:
     opened.evaluate(
         """() => { window.said = []; new MutationObserver(() => said.push(document.getElementById('announce').textContent))
           .observe(document.getElementById('announce'), { childList: true, characterData: true, subtree: true }) }"""
@@ -141,7 +141,7 @@ COUNT_CHANGES = """() => {
 }"""
 
 
-def test_many_events_between_two_frames_are_one_write(opened: Page, gateway: FakeGateway) -> None:
+def test_events_within_one_frame_are_batched(opened: Page, gateway: FakeGateway) -> None:
     """One write per frame: many events between two frames are one change of the text."""
     start_run(gateway)
     opened.evaluate(COUNT_CHANGES)

@@ -10,11 +10,11 @@ from tests.harness.users import PASSWORD
 from tests.web.axe import check_accessibility
 
 
-def test_everybody_may_read_it_and_nobody_without_an_account_can_try_it(page: Page, site: str, database: None) -> None:
+def test_docs_are_public_but_requests_need_sign_in(page: Page, site: str, database: None) -> None:
     page.goto(f"{site}/api/docs")
     expect(page.get_by_role("heading", name="REST API")).to_be_visible()
     page.locator("#listSessions > summary").click()
-    expect(page.locator("#listSessions")).to_contain_text("last used first")
+    expect(page.locator("#listSessions")).to_contain_text("most recently used first")
     expect(page.get_by_role("link", name="Sign in to try it")).to_be_visible()
     expect(page.get_by_role("button", name="Send as you")).to_have_count(0)
     faults: list[str] = []
@@ -22,7 +22,7 @@ def test_everybody_may_read_it_and_nobody_without_an_account_can_try_it(page: Pa
     assert not faults, "\n".join(faults)
 
 
-def test_an_operation_is_tried_as_oneself(page: Page, site: str, user: User) -> None:
+def test_operation_runs_as_signed_in_user(page: Page, site: str, user: User) -> None:
     page.goto(f"{site}/sign-in/?next=/api/docs")
     page.get_by_label("Username").fill(user.username)
     page.get_by_label("Password").fill(PASSWORD)
@@ -47,5 +47,5 @@ def test_an_operation_is_tried_as_oneself(page: Page, site: str, user: User) -> 
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
-def test_it_is_only_read(client: Client, database: None, method: str) -> None:
+def test_unsafe_methods_are_rejected(client: Client, database: None, method: str) -> None:
     assert client.generic(method, "/api/docs").status_code == 405

@@ -71,9 +71,7 @@ def counted(page: Page, number: int) -> None:
     wait_until(page, lambda: page.title().startswith(f"({number}) ") if number else not page.title().startswith("("))
 
 
-def test_who_looks_elsewhere_is_told_who_asks_and_not_what(
-    queue: Callable[[], Page], site: str, ask: Callable[..., Approval]
-) -> None:
+def test_hidden_page_notification_omits_the_command(queue: Callable[[], Page], site: str, ask: Callable[..., Approval]) -> None:
     ask()
     page = queue()
     counted(page, 1)
@@ -91,7 +89,7 @@ def test_who_looks_elsewhere_is_told_who_asks_and_not_what(
     page.wait_for_url(f"{site}/approvals/{question.pk}/")
 
 
-def test_what_is_left_after_an_answer_is_not_new_and_what_came_meanwhile_is(
+def test_only_new_approval_requests_trigger_notifications(
     queue: Callable[[], Page], ask: Callable[..., Approval], gateway: FakeGateway, make_user: Callable[..., User]
 ) -> None:
     page = queue()
@@ -114,7 +112,7 @@ def test_what_is_left_after_an_answer_is_not_new_and_what_came_meanwhile_is(
     assert notices(page)[-1]["tag"] == f"approval-{last.pk}"
 
 
-def test_who_did_not_ask_for_them_gets_none(queue: Callable[[], Page], ask: Callable[..., Approval]) -> None:
+def test_disabled_notifications_are_not_sent(queue: Callable[[], Page], ask: Callable[..., Approval]) -> None:
     page = queue()
     page.evaluate("window.isHidden = true")
     ask()
@@ -126,9 +124,7 @@ def test_who_did_not_ask_for_them_gets_none(queue: Callable[[], Page], ask: Call
     assert notices(page) == []
 
 
-def test_what_the_page_asks_for_has_nothing_of_the_command_either(
-    queue: Callable[[], Page], ask: Callable[..., Approval], site: str
-) -> None:
+def test_count_endpoint_omits_the_command(queue: Callable[[], Page], ask: Callable[..., Approval], site: str) -> None:
     question = ask(f"echo {SECRET}", why=SECRET)
     told = queue().context.request.get(f"{site}/approvals/count/").json()
     newest = {"id": str(question.pk), "agent": "main", "person": "ada", "askedAt": clock.to_ms(question.created_at)}

@@ -69,7 +69,7 @@ def in_view(page: Page, question: Approval) -> Locator:
     return shown
 
 
-def test_a_question_is_approved_and_says_who_did(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+def test_approved_request_names_its_approver(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
     question = ask("git status --short")
     page = queue()
     shown = in_view(page, question)
@@ -85,7 +85,7 @@ def test_a_question_is_approved_and_says_who_did(queue: Callable[..., Page], ask
     expect(page.locator("[data-open-questions]")).to_be_hidden()
 
 
-def test_a_denial_carries_its_reason_and_an_approval_can_last(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+def test_denial_has_reason_and_approval_has_duration(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
     first, second = ask(), ask()
     page = queue()
     shown = in_view(page, first)
@@ -104,7 +104,7 @@ def test_a_denial_carries_its_reason_and_an_approval_can_last(queue: Callable[..
     assert (grant.scope, grant.uses_left) == ("agent", 3)
 
 
-def test_all_of_a_long_command_is_shown_before_it_can_be_approved(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+def test_long_command_must_be_fully_viewed_before_approval(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
     question = ask("python3 - <<'EOF'\n" + "\n".join(f"print({n})" for n in range(200)) + "\nEOF")
     page = queue()
     shown = card(page, question)
@@ -123,7 +123,7 @@ def test_all_of_a_long_command_is_shown_before_it_can_be_approved(queue: Callabl
     expect(shown.locator(".unread")).to_be_hidden()
 
 
-def test_without_the_script_that_holds_back_it_could_be_approved_unread(
+def test_unviewed_command_is_approvable_without_guard_script(
     queue: Callable[..., Page], ask: Callable[..., Approval], page: Page
 ) -> None:
     """The deliberate fault for L2: the test above would turn red."""
@@ -137,7 +137,7 @@ def test_without_the_script_that_holds_back_it_could_be_approved_unread(
     expect(shown).to_contain_text("ben approved it once")
 
 
-def test_without_scripts_the_whole_text_is_there_and_can_be_answered(
+def test_approval_request_can_be_resolved_without_javascript(
     browser: Browser, site: str, ben: User, ask: Callable[..., Approval]
 ) -> None:
     question = ask("echo " + "x " * 3000 + "the-end")
@@ -154,7 +154,7 @@ def test_without_scripts_the_whole_text_is_there_and_can_be_answered(
     context.close()
 
 
-def test_the_keyboard_moves_approves_denies_extends_and_helps(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+def test_keyboard_shortcuts_navigate_approve_deny_and_extend(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
     now = clock.now()
     first, second, third = [
         ask(created_at=now - dt.timedelta(minutes=9 - n), expires_at=now + dt.timedelta(hours=1)) for n in range(3)
@@ -186,7 +186,7 @@ def test_the_keyboard_moves_approves_denies_extends_and_helps(queue: Callable[..
     assert [status_of(each) for each in (first, second, third)] == ["approved", "denied", "pending"]
 
 
-def test_several_get_one_answer(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+def test_approval_requests_can_be_resolved_in_bulk(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
     questions = [ask() for _ in range(3)]
     page = queue()
     for question in questions:
@@ -200,7 +200,7 @@ def test_several_get_one_answer(queue: Callable[..., Page], ask: Callable[..., A
     assert [status_of(each) for each in questions] == ["approved", "approved", "pending"]
 
 
-def test_what_another_person_answers_is_seen_here(
+def test_decision_by_another_approver_appears_live(
     browser: Browser, queue: Callable[..., Page], site: str, make_user: Callable[..., User], ask: Callable[..., Approval]
 ) -> None:
     question = ask()
@@ -220,7 +220,7 @@ def test_what_another_person_answers_is_seen_here(
     context.close()
 
 
-def test_who_comes_second_is_told_who_won(
+def test_second_approver_sees_the_earlier_decision(
     queue: Callable[..., Page], make_user: Callable[..., User], ask: Callable[..., Approval]
 ) -> None:
     question = ask()
@@ -234,7 +234,7 @@ def test_who_comes_second_is_told_who_won(
     expect(card(page, question)).to_contain_text("cleo approved it once")
 
 
-def test_hostile_text_is_text(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+def test_hostile_text_is_escaped(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
     question = ask(HOSTILE, why="</blockquote><script>window.owned=1</script>\u202e Approved by the security team")
     page = queue()
     box = card(page, question).locator(".command code")
@@ -249,7 +249,7 @@ def test_hostile_text_is_text(queue: Callable[..., Page], ask: Callable[..., App
     assert box.evaluate("element => getComputedStyle(element).unicodeBidi") == "bidi-override"
 
 
-def test_time_runs_and_warns(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+def test_countdown_updates_and_warns(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
     now = clock.now()
     question = ask(created_at=now - dt.timedelta(hours=1), expires_at=now + dt.timedelta(minutes=2))
     page = queue()
@@ -260,7 +260,7 @@ def test_time_runs_and_warns(queue: Callable[..., Page], ask: Callable[..., Appr
     expect(card(page, question).locator("[data-left]")).to_have_text(re.compile(r"^1 h \d+ min left$"))
 
 
-def test_two_people_agree(
+def test_request_can_require_two_approvals(
     browser: Browser, queue: Callable[..., Page], site: str, make_user: Callable[..., User], ask: Callable[..., Approval]
 ) -> None:
     question = ask(needed=2)
@@ -272,7 +272,7 @@ def test_two_people_agree(
     expect(card(page, question)).to_contain_text("cleo approved it once")
 
 
-def test_an_operator_lets_the_agent_ask(page: Page, site: str, make_user: Callable[..., User]) -> None:
+def test_operator_can_enable_command_requests_for_agent(page: Page, site: str, make_user: Callable[..., User]) -> None:
     sign_in(page, site, make_user("Operator", name="olga"))
     page.goto(f"{site}/approvals/")
     page.get_by_role("button", name="Let “main” request commands").click()
@@ -281,7 +281,7 @@ def test_an_operator_lets_the_agent_ask(page: Page, site: str, make_user: Callab
     assert ExecRule.objects.get().ask == "on-miss"
 
 
-def test_a_command_is_judged_while_one_types(queue: Callable[..., Page]) -> None:
+def test_command_verdict_updates_while_typing(queue: Callable[..., Page]) -> None:
     page = queue("/approvals/try/")
     page.get_by_label("Security").select_option("allowlist")
     page.get_by_label("Sandbox").select_option("2")
@@ -317,7 +317,7 @@ def decide(gateway: FakeGateway, **how: Any) -> None:
     gateway.send_event("r1", "tool", phase="decided", name="exec", toolCallId="c1", approval=how)
 
 
-def test_an_approver_answers_in_the_conversation(
+def test_approver_can_decide_in_the_chat(
     talk: Callable[[User], Page], gateway: FakeGateway, ben: User, ask: Callable[..., Approval]
 ) -> None:
     question = ask("git status --short")
@@ -335,7 +335,7 @@ def test_an_approver_answers_in_the_conversation(
     expect(tool.locator(".approval")).to_contain_text("Approved once by ben")
 
 
-def test_who_may_not_approve_sees_that_it_waits_and_may_drop_it(
+def test_non_approver_sees_pending_request_and_can_skip(
     talk: Callable[[User], Page], gateway: FakeGateway, ada: User, ask: Callable[..., Approval]
 ) -> None:
     question = ask()
@@ -349,7 +349,7 @@ def test_who_may_not_approve_sees_that_it_waits_and_may_drop_it(
     assert status_of(question) == "denied"
 
 
-def test_a_denial_by_somebody_else_is_told_where_it_was_asked(
+def test_denial_by_another_user_appears_in_chat(
     talk: Callable[[User], Page], gateway: FakeGateway, ada: User, ask: Callable[..., Approval]
 ) -> None:
     question = ask()
@@ -361,7 +361,7 @@ def test_a_denial_by_somebody_else_is_told_where_it_was_asked(
     expect(page.locator(".approval form")).to_have_count(0)
 
 
-def test_an_open_question_and_an_answered_one_survive_loading_the_page_again(
+def test_pending_and_resolved_requests_survive_reload(
     page: Page, gateway: FakeGateway, site: str, ben: User, ask: Callable[..., Approval]
 ) -> None:
     question = ask("make test")
@@ -409,7 +409,7 @@ def told_call(gateway: FakeGateway, words: str, approval: dict[str, Any] | None 
 
 
 @pytest.mark.parametrize("helps", [True, False])
-def test_an_operator_is_led_from_a_refusal_to_letting_the_agent_ask(
+def test_denied_call_links_operator_to_enabling_requests(
     page: Page, gateway: FakeGateway, site: str, make_user: Callable[..., User], helps: bool
 ) -> None:
     told_call(gateway, "exec_denied: no.", verdict={"allowed": False, "layer": "exec"}, isError=True, letAsk=helps)
@@ -429,10 +429,10 @@ def test_an_operator_is_led_from_a_refusal_to_letting_the_agent_ask(
         (True, {"status": "used", "decision": "allow-once", "by": "cleo"}, "approved once by cleo"),
         (False, {"status": "denied", "decision": "deny", "by": "cleo", "reason": "not on a Friday"}, "denied by cleo"),
         (False, {"status": "denied", "decision": "drop", "by": "ada"}, "skipped by ada"),
-        (False, {"status": "expired", "decision": "", "by": None}, "nobody answered in time"),
+        (False, {"status": "expired", "decision": "", "by": None}, "no decision before the deadline"),
     ],
 )
-def test_a_call_names_the_person_who_decided_and_not_a_layer(
+def test_decided_call_names_user_instead_of_layer(
     talk: Callable[[User], Page], gateway: FakeGateway, ada: User, allowed: bool, approval: dict[str, Any], verdict: str
 ) -> None:
     facts = {"id": "a1", "decidedAt": 1_700_000_000_000, **approval}
@@ -478,7 +478,7 @@ MINUTES = {"grant": 7, "scope": "session", "seconds": 900, "uses": None}
         ({"by": "rules"}, "allowed by exec rules", ""),
     ],
 )
-def test_a_call_names_who_or_what_let_it_through_and_folds_the_layers(
+def test_allowed_call_names_admission_and_collapses_layers(
     talk: Callable[[User], Page], gateway: FakeGateway, ada: User, admission: dict[str, Any], verdict: str, behind: str
 ) -> None:
     told_call(gateway, "made", verdict={"allowed": True, "layer": "profile", "admission": admission})
@@ -491,9 +491,7 @@ def test_a_call_names_who_or_what_let_it_through_and_folds_the_layers(
     expect(card.locator(".layers")).to_contain_text("Policy: allowed by profile")
 
 
-def test_on_a_phone_a_call_by_a_grant_says_so_without_being_opened(
-    browser: Browser, site: str, gateway: FakeGateway, ada: User, page: Page
-) -> None:
+def test_phone_shows_grant_on_collapsed_call(browser: Browser, site: str, gateway: FakeGateway, ada: User, page: Page) -> None:
     page.set_viewport_size(PHONE["viewport"])
     told_call(gateway, "made", verdict={"allowed": True, "layer": "profile", "admission": {"by": "grant", "grants": [GRANT]}})
     sign_in(page, site, ada)
@@ -514,7 +512,7 @@ WITHOUT_SCROLLING = """(card) => {
 
 
 @pytest.mark.parametrize("line", ["git status --short", " && ".join(f"echo {n} && du -sh some/directory/{n}" for n in range(40))])
-def test_on_a_phone_command_answers_and_time_left_are_seen_without_scrolling(
+def test_phone_shows_command_buttons_and_countdown_without_scrolling(
     browser: Browser, page: Page, site: str, gateway: FakeGateway, ben: User, ask: Callable[..., Approval], line: str
 ) -> None:
     page.set_viewport_size(PHONE["viewport"])
@@ -541,7 +539,7 @@ def test_on_a_phone_command_answers_and_time_left_are_seen_without_scrolling(
     expect(approve).to_be_enabled()
 
 
-def test_a_background_command_shows_its_end_when_it_comes_and_after_a_reload(
+def test_background_command_shows_result_live_and_after_reload(
     talk: Callable[[User], Page], gateway: FakeGateway, ada: User
 ) -> None:
     told_call(gateway, "[it runs in the background as `cmd-1`]", verdict={"allowed": True}, details={"status": "running"})
@@ -566,7 +564,7 @@ def test_a_background_command_shows_its_end_when_it_comes_and_after_a_reload(
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
-def test_the_pages_are_accessible_and_fit(
+def test_approval_pages_are_accessible_and_fit(
     browser: Browser, site: str, make_user: Callable[..., User], ask: Callable[..., Approval], size: str
 ) -> None:
     ben = make_user("Approver", "Operator", name="ben")

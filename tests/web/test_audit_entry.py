@@ -17,7 +17,7 @@ IN_SIGHT = """(link) => {
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_an_operator_is_led_to_the_group_that_reads_the_audit_log(
+def test_operator_without_audit_access_sees_required_group(
     browser: Browser, site: str, make_user: Callable[..., User], size: str
 ) -> None:
     olga = make_user("Operator", "Approver", name="olga")
@@ -40,7 +40,7 @@ def test_an_operator_is_led_to_the_group_that_reads_the_audit_log(
     assert faults == []
 
 
-def test_the_menu_shows_where_one_is_however_long_it_is(browser: Browser, site: str, make_user: Callable[..., User]) -> None:
+def test_long_menu_scrolls_to_current_page(browser: Browser, site: str, make_user: Callable[..., User]) -> None:
     dora = make_user("Operator", "Auditor", name="dora")
     dora.is_staff = True
     dora.save()

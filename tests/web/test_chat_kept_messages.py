@@ -17,7 +17,7 @@ def kept(page: Page) -> list[str]:
     return names
 
 
-def test_a_message_written_without_a_connection_says_so_and_outlives_a_reload(opened: Page, gateway: FakeGateway) -> None:
+def test_offline_message_is_marked_and_survives_reload(opened: Page, gateway: FakeGateway) -> None:
     hello, note = gateway.answers["connect"], opened.locator(".run .note")
     gateway.answers["connect"] = away
     gateway.disconnect()
@@ -36,7 +36,7 @@ def test_a_message_written_without_a_connection_says_so_and_outlives_a_reload(op
     assert kept(opened) == []
 
 
-def test_a_message_that_arrived_before_the_reload_is_shown_once_and_as_it_ended(opened: Page, gateway: FakeGateway) -> None:
+def test_message_delivered_before_reload_is_shown_once(opened: Page, gateway: FakeGateway) -> None:
     answered, gateway.answers["chat.send"] = gateway.answers["chat.send"], None
     send(opened, "Hi")
     (sent,) = gateway.wait_for_calls("chat.send")
@@ -55,7 +55,7 @@ def test_a_message_that_arrived_before_the_reload_is_shown_once_and_as_it_ended(
     assert kept(opened) == []
 
 
-def test_a_kept_message_that_is_refused_is_given_back_and_forgotten(opened: Page, gateway: FakeGateway) -> None:
+def test_rejected_unsent_message_returns_to_composer(opened: Page, gateway: FakeGateway) -> None:
     def full(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused("QUEUE_FULL", "you have 100 unfinished runs")
 
@@ -69,9 +69,7 @@ def test_a_kept_message_that_is_refused_is_given_back_and_forgotten(opened: Page
     assert kept(opened) == []
 
 
-def test_another_account_on_the_same_browser_does_not_send_what_was_kept(
-    opened: Page, gateway: FakeGateway, site: str, make_user: Any
-) -> None:
+def test_unsent_message_is_not_sent_by_another_account(opened: Page, gateway: FakeGateway, site: str, make_user: Any) -> None:
     gateway.answers["chat.send"] = None
     send(opened, "Mine alone")
     gateway.wait_for_calls("chat.send")
@@ -108,12 +106,12 @@ def keep(page: Page, gateway: FakeGateway, text: str, *, hours: float) -> str:
     return str(sent["idempotencyKey"])
 
 
-def test_a_message_of_the_same_day_is_sent_by_itself(opened: Page, gateway: FakeGateway) -> None:
+def test_recent_unsent_message_is_sent_automatically(opened: Page, gateway: FakeGateway) -> None:
     key = keep(opened, gateway, "Good morning", hours=23)
     assert [params["idempotencyKey"] for params in gateway.wait_for_calls("chat.send")] == [key]
 
 
-def test_a_message_of_another_day_is_sent_only_when_its_author_says_so(opened: Page, gateway: FakeGateway) -> None:
+def test_old_unsent_message_needs_confirmation(opened: Page, gateway: FakeGateway) -> None:
     key = keep(opened, gateway, "Good morning", hours=25)
     expect(opened.locator(".kept .state")).to_have_text("Not sent: written offline more than a day ago.")
     expect(opened.locator("#stop")).to_be_hidden()
@@ -126,7 +124,7 @@ def test_a_message_of_another_day_is_sent_only_when_its_author_says_so(opened: P
     assert kept(opened) == []
 
 
-def test_a_message_of_another_day_can_be_discarded(opened: Page, gateway: FakeGateway) -> None:
+def test_old_unsent_message_can_be_discarded(opened: Page, gateway: FakeGateway) -> None:
     keep(opened, gateway, "Good morning", hours=25)
     opened.get_by_role("button", name="Discard").click()
     expect(opened.locator(".kept")).to_have_count(0)
@@ -136,7 +134,7 @@ def test_a_message_of_another_day_can_be_discarded(opened: Page, gateway: FakeGa
     assert gateway.calls("chat.send") == []
 
 
-def test_a_message_that_grows_old_on_an_open_page_is_not_sent_by_itself(opened: Page, gateway: FakeGateway) -> None:
+def test_message_aging_on_open_page_is_not_auto_sent(opened: Page, gateway: FakeGateway) -> None:
     opened.clock.install()
     hello, gateway.answers["connect"] = gateway.answers["connect"], away
     gateway.disconnect()
@@ -150,7 +148,7 @@ def test_a_message_that_grows_old_on_an_open_page_is_not_sent_by_itself(opened: 
     assert gateway.calls("chat.send") == []
 
 
-def test_what_was_offered_here_and_sent_in_another_window_is_shown_as_its_run(opened: Page, gateway: FakeGateway) -> None:
+def test_unsent_message_sent_elsewhere_appears_as_run(opened: Page, gateway: FakeGateway) -> None:
     key = keep(opened, gateway, "Good morning", hours=25)
     expect(opened.locator(".kept")).to_be_visible()
     gateway.send_event(key, "lifecycle", phase="accepted", prompt="Good morning")
@@ -160,7 +158,7 @@ def test_what_was_offered_here_and_sent_in_another_window_is_shown_as_its_run(op
     assert kept(opened) == []
 
 
-def test_a_typed_stop_is_the_button_and_is_never_kept_for_later(opened: Page, gateway: FakeGateway) -> None:
+def test_typed_stop_command_aborts_and_is_never_stored(opened: Page, gateway: FakeGateway) -> None:
     send(opened, "/stop")
     assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": KEY}]
     gateway.answers["connect"] = away

@@ -26,7 +26,7 @@ def shown(page: Page) -> Any:
 
 
 @on_desk_and_phone
-def test_a_newcomers_first_click_is_answered(open_chat: OpenChat) -> None:
+def test_example_prompt_click_gets_an_answer(open_chat: OpenChat) -> None:
     page = open_chat()
     page.get_by_role("button", name="What can you do?").click()
     finished(page, re.compile("demo model"))
@@ -35,7 +35,7 @@ def test_a_newcomers_first_click_is_answered(open_chat: OpenChat) -> None:
 
 
 @on_desk_and_phone
-def test_tools_show_their_arguments_verdict_and_result(open_chat: OpenChat) -> None:
+def test_tool_calls_show_arguments_verdict_and_result(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:tools")
     send(page, '[[tool=write args={"path":"notes.txt","content":"hello"}]]')
     finished(page, "done after tools")
@@ -56,7 +56,7 @@ def test_tools_show_their_arguments_verdict_and_result(open_chat: OpenChat) -> N
     )
 
 
-def test_loading_the_page_again_shows_the_same_conversation(open_chat: OpenChat) -> None:
+def test_reload_shows_the_same_conversation(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:reloaded")
     send(page, '[[tool=glob args={"pattern":"*"} reasoning=3]] [[tool=read args={"path":"not-there.txt"}]]')
     expect(page.locator(".tool")).to_have_count(2, timeout=TIMEOUT_MS)
@@ -67,7 +67,7 @@ def test_loading_the_page_again_shows_the_same_conversation(open_chat: OpenChat)
     assert shown(page) == before
 
 
-def test_two_windows_of_one_session_show_the_same(open_chat: OpenChat, page: Page) -> None:
+def test_two_windows_of_one_session_stay_in_sync(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:demo:shared")
     second = open_chat("agent:demo:shared", page.context.new_page())
     send(first, "What can you do?")
@@ -76,7 +76,7 @@ def test_two_windows_of_one_session_show_the_same(open_chat: OpenChat, page: Pag
     assert shown(first) == shown(second)
 
 
-def test_stopping_ends_the_run_and_keeps_what_was_said(open_chat: OpenChat) -> None:
+def test_stopped_run_keeps_partial_answer(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:stopped")
     send(page, '[[text="one two three four five six seven" hang_after=5]]')
     expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=TIMEOUT_MS)
@@ -86,13 +86,13 @@ def test_stopping_ends_the_run_and_keeps_what_was_said(open_chat: OpenChat) -> N
     expect(page.locator(".message.assistant .answer")).to_contain_text("one two")
 
 
-def test_a_failed_run_is_explained(open_chat: OpenChat) -> None:
+def test_failed_run_shows_its_error(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:failed")
     send(page, "[[error=401]]")
     expect(page.locator(".note.bad")).to_contain_text("Failed:", timeout=TIMEOUT_MS)
 
 
-def test_stopped_and_failed_runs_look_the_same_after_a_reload(open_chat: OpenChat) -> None:
+def test_stopped_and_failed_runs_survive_reload(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:ended")
     send(page, "[[hang_after=0]]")
     expect(page.locator(".run .note")).to_have_text("Working…", timeout=TIMEOUT_MS)
@@ -108,7 +108,7 @@ def test_stopped_and_failed_runs_look_the_same_after_a_reload(open_chat: OpenCha
     assert shown(page) == before
 
 
-def test_opening_a_session_in_mid_answer_shows_all_of_it(open_chat: OpenChat, page: Page) -> None:
+def test_session_opened_mid_answer_shows_full_answer(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:main:long")
     send(first, "[[tokens=150 delay_ms=20 reasoning=3]]")
     expect(first.locator(".message.assistant .answer")).not_to_be_empty(timeout=TIMEOUT_MS)
@@ -119,7 +119,7 @@ def test_opening_a_session_in_mid_answer_shows_all_of_it(open_chat: OpenChat, pa
     assert shown(first) == shown(second)
 
 
-def test_signing_out_in_one_window_closes_the_other(open_chat: OpenChat, page: Page) -> None:
+def test_sign_out_disconnects_other_windows(open_chat: OpenChat, page: Page) -> None:
     first = open_chat()
     second = open_chat("", page.context.new_page())
     first.get_by_label("Account menu").click()
@@ -129,7 +129,7 @@ def test_signing_out_in_one_window_closes_the_other(open_chat: OpenChat, page: P
     expect(second.locator("#banner").get_by_role("button", name="Sign in")).to_be_visible()
 
 
-def test_people_see_only_their_own_conversations(open_chat: OpenChat, live: Stack, make_user: Any, page: Page) -> None:
+def test_users_see_only_their_own_conversations(open_chat: OpenChat, live: Stack, make_user: Any, page: Page) -> None:
     mine = open_chat("agent:demo:private")
     send(mine, "What can you do?")
     finished(mine, re.compile("demo model"))
@@ -142,7 +142,7 @@ def test_people_see_only_their_own_conversations(open_chat: OpenChat, live: Stac
     theirs.context.close()
 
 
-def test_an_answer_survives_the_death_of_the_web_process(stack: Callable[..., Stack], user: User, page: Page) -> None:
+def test_answer_survives_web_process_crash(stack: Callable[..., Stack], user: User, page: Page) -> None:
     site = stack()
     site.sign_in(page, user)
     page.goto(f"{site.url}/#agent:main:restart")

@@ -8,7 +8,7 @@ from tests.web.chat_page import STORED_ANSWER, answers, open_page, start_run
 from tests.web.fake_gateway import FakeGateway
 
 
-def test_it_says_which_log_it_has_read_and_reads_anew_when_that_is_gone(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_changed_epoch_reloads_the_history(chat: Page, gateway: FakeGateway, site: str) -> None:
     epochs = ["e1"]
 
     def missed(params: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def test_it_says_which_log_it_has_read_and_reads_anew_when_that_is_gone(chat: Pa
     assert [params["epoch"] for params in asked] == ["e1", "e1", "e2"]
 
 
-def test_a_session_that_is_deleted_and_made_again_elsewhere_is_read_anew(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_recreated_session_is_reloaded(chat: Page, gateway: FakeGateway, site: str) -> None:
     gateway.answers["chat.history"] = lambda params: gateway.history([STORED_ANSWER])
     opened = open_page(chat, site)
     expect(answers(opened)).to_have_text("Hello")

@@ -11,14 +11,14 @@ from tests.web.chat_page import STORED_ANSWER, answers, end_run, open_page, send
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
 
 
-def test_it_connects_as_web_chat_of_protocol_4(opened: Page, gateway: FakeGateway) -> None:
+def test_page_connects_as_web_chat_with_protocol_4(opened: Page, gateway: FakeGateway) -> None:
     (params,) = gateway.calls("connect")
     assert (params["minProtocol"], params["maxProtocol"], params["caps"]) == (4, 4, ["tool-events"])
     assert (params["client"]["id"], params["client"]["mode"]) == ("webchat-ui", "webchat")
     assert "auth" not in params  # the cookie says who it is
 
 
-def test_a_newcomer_sees_examples_and_one_click_sends_one(opened: Page, gateway: FakeGateway) -> None:
+def test_empty_chat_example_is_sent_on_click(opened: Page, gateway: FakeGateway) -> None:
     opened.get_by_role("button", name="What can you do?").click()
     expect(opened.locator(".message.user .text")).to_have_text("What can you do?")
     expect(opened.get_by_role("heading", name="You")).to_have_count(1)
@@ -27,7 +27,7 @@ def test_a_newcomer_sees_examples_and_one_click_sends_one(opened: Page, gateway:
     assert (sent["sessionKey"], sent["message"]) == ("agent:main:main", "What can you do?")
 
 
-def test_an_answer_grows_as_it_arrives_and_stays(opened: Page, gateway: FakeGateway) -> None:
+def test_answer_streams_in_and_remains(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "Good ", 0)
     expect(answers(opened)).to_have_text("Good ")
@@ -43,7 +43,7 @@ def test_an_answer_grows_as_it_arrives_and_stays(opened: Page, gateway: FakeGate
     expect(opened.locator("#announce")).to_have_text("Agent: Good morning!")
 
 
-def test_what_agents_write_is_text_and_never_markup(opened: Page, gateway: FakeGateway) -> None:
+def test_agent_output_is_never_parsed_as_markup(opened: Page, gateway: FakeGateway) -> None:
     nasty = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\n  **two**  spaces"
     start_run(gateway, prompt=nasty)
     gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta=nasty, offset=0)
@@ -66,14 +66,14 @@ def test_what_agents_write_is_text_and_never_markup(opened: Page, gateway: FakeG
     assert "owned" not in opened.title()
 
 
-def test_offsets_count_characters_as_the_server_does(opened: Page, gateway: FakeGateway) -> None:
+def test_text_offsets_count_code_points_like_server(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "🦀🦀", 0)
     gateway.stream_text("r1", " two crabs", 2)
     expect(answers(opened)).to_have_text("🦀🦀 two crabs")
 
 
-def test_another_attempt_starts_the_message_anew(opened: Page, gateway: FakeGateway) -> None:
+def test_new_attempt_resets_the_message(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "Half an ans", 0)
     gateway.send_event("r1", "assistant", messageId="m1", attempt=2, reset=True)
@@ -81,7 +81,7 @@ def test_another_attempt_starts_the_message_anew(opened: Page, gateway: FakeGate
     expect(answers(opened)).to_have_text("A whole answer")
 
 
-def test_thinking_is_folded_away(opened: Page, gateway: FakeGateway) -> None:
+def test_thinking_is_collapsed(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
     expect(opened.locator("details.thinking")).to_be_visible()
@@ -96,7 +96,7 @@ def tool(gateway: FakeGateway, call_id: str, *, is_error: bool, meta: dict[str, 
     gateway.send_event("r1", "tool", phase="result", name="write", toolCallId=call_id, isError=is_error, result=result, meta=meta)
 
 
-def test_tool_calls_are_cards_with_arguments_verdict_and_result(opened: Page, gateway: FakeGateway) -> None:
+def test_tool_cards_show_arguments_verdict_and_result(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.send_event("r1", "tool", phase="start", name="write", toolCallId="c1", args={"path": "notes.txt"})
     card = opened.locator(".tool")
@@ -154,7 +154,7 @@ def test_stored_messages_look_like_live_ones(chat: Page, gateway: FakeGateway, s
     expect(chat.locator("#stop")).to_be_hidden()
 
 
-def test_opening_the_page_in_mid_answer_shows_what_was_said_and_goes_on(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_page_opened_mid_answer_continues_the_stream(chat: Page, gateway: FakeGateway, site: str) -> None:
     for frame in range(3):
         gateway.record_event("r1", "lifecycle", phase="start", startedAt=frame)
     active = {"runId": "r1", "status": "running", "seq": 3, "messageId": "m1", "text": "So far", "thinking": ""}
@@ -169,7 +169,7 @@ def test_opening_the_page_in_mid_answer_shows_what_was_said_and_goes_on(chat: Pa
     expect(chat.locator(".run").nth(1)).to_contain_text("Queued")
 
 
-def test_what_the_stored_answer_already_holds_is_not_played_again(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_stored_text_is_not_replayed(chat: Page, gateway: FakeGateway, site: str) -> None:
     # The stored state is read a moment after its cursor, so it may hold events that are still to arrive.
     active = {"runId": "r1", "status": "running", "seq": 1, "messageId": "m1", "text": "So far", "thinking": ""}
     gateway.answers["chat.history"] = lambda params: gateway.history([], activeRun=active)
@@ -181,7 +181,7 @@ def test_what_the_stored_answer_already_holds_is_not_played_again(chat: Page, ga
     expect(answers(chat)).to_have_text("So far")
 
 
-def test_words_put_into_the_session_are_shown_once(opened: Page, gateway: FakeGateway) -> None:
+def test_injected_message_is_shown_once(opened: Page, gateway: FakeGateway) -> None:
     gateway.cursor += 1
     message = {"role": "user", "content": [{"type": "text", "text": "A note"}], "messageId": "i1"}
     put_in = {"sessionKey": KEY, "sessionId": "g1", "cursor": gateway.cursor, "ts": 1, "change": "injected", "message": message}
@@ -191,7 +191,7 @@ def test_words_put_into_the_session_are_shown_once(opened: Page, gateway: FakeGa
     expect(opened.locator(".message.user .text")).to_have_text(["A note", "Hi"])
 
 
-def test_the_stop_button_says_stopping_until_the_run_has_ended(opened: Page, gateway: FakeGateway) -> None:
+def test_stop_button_shows_stopping_until_run_ends(opened: Page, gateway: FakeGateway) -> None:
     stop = opened.locator("#stop")
     expect(stop).to_be_hidden()
     start_run(gateway)
@@ -204,7 +204,7 @@ def test_the_stop_button_says_stopping_until_the_run_has_ended(opened: Page, gat
     expect(opened.locator(".run .note")).to_have_text("Stopped before the agent answered.")
 
 
-def test_a_refused_message_is_given_back_with_the_reason(opened: Page, gateway: FakeGateway) -> None:
+def test_rejected_message_returns_to_composer_with_reason(opened: Page, gateway: FakeGateway) -> None:
     def full(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused("QUEUE_FULL", "you have 100 unfinished runs")
 
@@ -215,14 +215,14 @@ def test_a_refused_message_is_given_back_with_the_reason(opened: Page, gateway: 
     expect(opened.locator(".message.user")).to_have_count(0)
 
 
-def test_a_failed_run_says_why(opened: Page, gateway: FakeGateway) -> None:
+def test_failed_run_shows_its_reason(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.send_event("r1", "lifecycle", phase="error", error="the key was refused", kind="auth")
     expect(opened.locator(".note.bad")).to_have_text("Failed: the key was refused")
     expect(opened.locator("#stop")).to_be_hidden()
 
 
-def test_after_a_break_it_fetches_what_it_missed_and_shows_nothing_twice(opened: Page, gateway: FakeGateway) -> None:
+def test_reconnect_fetches_missed_events_without_duplicates(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
@@ -238,7 +238,7 @@ def test_after_a_break_it_fetches_what_it_missed_and_shows_nothing_twice(opened:
     assert len(gateway.calls("chat.history")) == 1
 
 
-def test_a_lost_frame_is_noticed_and_fetched(opened: Page, gateway: FakeGateway) -> None:
+def test_lost_frame_is_detected_and_fetched(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
@@ -249,7 +249,7 @@ def test_a_lost_frame_is_noticed_and_fetched(opened: Page, gateway: FakeGateway)
     assert gateway.connections == 1
 
 
-def test_what_is_lost_while_catching_up_is_fetched_too(opened: Page, gateway: FakeGateway) -> None:
+def test_events_lost_during_catch_up_are_fetched(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
@@ -266,14 +266,14 @@ def test_what_is_lost_while_catching_up_is_fetched_too(opened: Page, gateway: Fa
     expect(answers(opened)).to_have_text("one two three")
 
 
-def test_a_call_without_a_result_is_not_shown_as_running_for_ever(opened: Page, gateway: FakeGateway) -> None:
+def test_call_without_result_is_not_left_running(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.send_event("r1", "tool", phase="start", name="write", toolCallId="c1", args={})
     end_run(gateway, aborted=True)
     expect(opened.locator(".tool .status")).to_have_text("interrupted")
 
 
-def test_when_the_server_no_longer_knows_what_was_missed_the_page_loads_anew(opened: Page, gateway: FakeGateway) -> None:
+def test_unavailable_missed_events_trigger_history_reload(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "Hel", 0)
     gateway.answers["sessions.history"] = lambda params: {"resync_required": True, "reason": "no longer stored"}
@@ -283,7 +283,7 @@ def test_when_the_server_no_longer_knows_what_was_missed_the_page_loads_anew(ope
     expect(opened.locator("#stop")).to_be_hidden()
 
 
-def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_key(opened: Page, gateway: FakeGateway) -> None:
+def test_unacknowledged_message_is_resent_with_same_key(opened: Page, gateway: FakeGateway) -> None:
     answered = gateway.answers["chat.send"]
     gateway.answers["chat.send"] = None
     send(opened, "Hi")
@@ -296,7 +296,7 @@ def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_key(opened
     assert first == second
 
 
-def test_nothing_stays_of_an_answer_whose_worker_died(opened: Page, gateway: FakeGateway) -> None:
+def test_partial_answer_of_crashed_worker_is_removed(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
     gateway.stream_text("r1", "Half", 0)
@@ -313,7 +313,7 @@ def no_scope(params: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["the server closes", "the server says nothing"])
-def test_who_may_not_chat_yet_is_told_whom_to_ask_and_can_go_on_once_allowed(
+def test_user_without_chat_access_can_retry_once_granted(
     chat: Page, gateway: FakeGateway, site: str, user: User, told: bool
 ) -> None:
     history = gateway.answers["chat.history"]
@@ -333,7 +333,7 @@ def test_who_may_not_chat_yet_is_told_whom_to_ask_and_can_go_on_once_allowed(
     expect(chat.locator("#problem")).to_be_hidden()
 
 
-def test_a_long_conversation_scrolls_in_its_place_and_not_the_page(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_long_conversation_scrolls_inside_its_container(chat: Page, gateway: FakeGateway, site: str) -> None:
     stored = [{**STORED_ANSWER, "messageId": f"m{n}", "runId": f"r{n}"} for n in range(150)]
     gateway.answers["chat.history"] = lambda params: gateway.history(stored)
     open_page(chat, site)
@@ -342,7 +342,7 @@ def test_a_long_conversation_scrolls_in_its_place_and_not_the_page(chat: Page, g
     assert chat.evaluate("document.getElementById('log').scrollHeight > innerHeight")
 
 
-def test_a_broken_line_is_said_in_words_with_the_time_of_the_next_try(opened: Page, gateway: FakeGateway) -> None:
+def test_lost_connection_shows_next_retry_time(opened: Page, gateway: FakeGateway) -> None:
     gateway.answers["connect"] = lambda params: (_ for _ in ()).throw(
         Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000)
     )
@@ -350,7 +350,7 @@ def test_a_broken_line_is_said_in_words_with_the_time_of_the_next_try(opened: Pa
     expect(opened.locator("#connection")).to_have_text(re.compile(r"Reconnecting in [3-6]\d s"))
 
 
-def test_silence_for_two_ticks_makes_it_connect_again(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_two_missed_ticks_trigger_reconnect(chat: Page, gateway: FakeGateway, site: str) -> None:
     gateway.tick_ms = 200
     open_page(chat, site)
     chat.wait_for_function("() => document.getElementById('connection').dataset.state !== 'ready'")
@@ -359,7 +359,7 @@ def test_silence_for_two_ticks_makes_it_connect_again(chat: Page, gateway: FakeG
     assert gateway.connections >= 2
 
 
-def test_somebody_who_was_signed_out_is_told_and_not_retried_for_ever(opened: Page, gateway: FakeGateway) -> None:
+def test_signed_out_page_shows_notice_and_stops_retrying(opened: Page, gateway: FakeGateway) -> None:
     def refuse(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused("INVALID_REQUEST", "unauthorized: sign in", details={"code": "AUTH_REQUIRED"})
 
@@ -369,7 +369,7 @@ def test_somebody_who_was_signed_out_is_told_and_not_retried_for_ever(opened: Pa
     expect(opened.get_by_role("alert")).to_contain_text("Reload the page")
 
 
-def test_a_refusal_for_another_reason_is_told_as_the_server_says_it(opened: Page, gateway: FakeGateway) -> None:
+def test_connection_rejection_shows_server_message(opened: Page, gateway: FakeGateway) -> None:
     def refuse(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused("INVALID_REQUEST", "origin not allowed", details={"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED"})
 
@@ -378,7 +378,7 @@ def test_a_refusal_for_another_reason_is_told_as_the_server_says_it(opened: Page
     expect(opened.get_by_role("alert")).to_have_text("The server rejected the connection: origin not allowed")
 
 
-def test_after_a_reset_the_conversation_starts_empty(opened: Page, gateway: FakeGateway) -> None:
+def test_conversation_is_empty_after_reset(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "old words", 0)
     expect(answers(opened)).to_have_text("old words")
@@ -390,7 +390,7 @@ def test_after_a_reset_the_conversation_starts_empty(opened: Page, gateway: Fake
     expect(opened.locator("#welcome")).to_be_visible()
 
 
-def test_events_of_somebody_elses_session_of_the_same_key_stay_out(opened: Page, gateway: FakeGateway) -> None:
+def test_events_of_same_key_foreign_session_are_ignored(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "mine", 0)
     theirs = gateway.record_event("r9", "assistant", messageId="m9", attempt=1, delta="theirs", offset=0)
@@ -400,7 +400,7 @@ def test_events_of_somebody_elses_session_of_the_same_key_stay_out(opened: Page,
     expect(answers(opened)).to_have_text(["mine alone"])
 
 
-def test_a_command_that_starts_no_run_leaves_nothing_behind(opened: Page, gateway: FakeGateway) -> None:
+def test_command_without_run_leaves_no_message(opened: Page, gateway: FakeGateway) -> None:
     gateway.answers["chat.send"] = lambda params: {"ok": True}
     send(opened, "/done-at-once")
     gateway.wait_for_calls("chat.send")
@@ -408,19 +408,19 @@ def test_a_command_that_starts_no_run_leaves_nothing_behind(opened: Page, gatewa
     expect(opened.locator("#stop")).to_be_hidden()
 
 
-def test_a_page_too_old_for_the_server_asks_to_be_loaded_again(opened: Page, gateway: FakeGateway) -> None:
+def test_outdated_page_asks_for_reload(opened: Page, gateway: FakeGateway) -> None:
     gateway.disconnect(1002)
     expect(opened.get_by_role("alert")).to_contain_text("Reload the page")
 
 
-def test_who_may_only_read_cannot_write(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_read_only_user_cannot_write(chat: Page, gateway: FakeGateway, site: str) -> None:
     gateway.scopes = ["operator.read"]
     open_page(chat, site)
     expect(chat.get_by_label("Message", exact=True)).to_be_disabled()
     expect(chat.get_by_role("alert")).to_contain_text("is read-only")
 
 
-def test_each_conversation_has_an_address_of_its_own(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_each_conversation_has_its_own_url(chat: Page, gateway: FakeGateway, site: str) -> None:
     rows = [{"key": "agent:main:trip", "displayName": "The trip"}, {"key": "agent:main:main", "lastMessagePreview": "see you"}]
     gateway.answers["sessions.list"] = lambda params: {"sessions": rows}
     open_page(chat, site)
@@ -437,7 +437,7 @@ def test_each_conversation_has_an_address_of_its_own(chat: Page, gateway: FakeGa
     expect(chat.locator("#title")).to_have_text("The trip")
 
 
-def test_events_of_another_session_stay_out_of_this_one(opened: Page, gateway: FakeGateway) -> None:
+def test_events_of_another_session_are_ignored(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     other = gateway.record_event("r9", "assistant", messageId="m9", attempt=1, delta="secret", offset=0)
     gateway.cursor -= 1
@@ -447,7 +447,7 @@ def test_events_of_another_session_stay_out_of_this_one(opened: Page, gateway: F
     expect(answers(opened)).to_have_text(["mine"])
 
 
-def test_on_a_phone_the_list_opens_on_demand(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_phone_list_opens_on_demand(chat: Page, gateway: FakeGateway, site: str) -> None:
     chat.set_viewport_size({"width": 390, "height": 780})
     open_page(chat, site)
     expect(chat.get_by_role("navigation")).to_be_hidden()
@@ -456,7 +456,7 @@ def test_on_a_phone_the_list_opens_on_demand(chat: Page, gateway: FakeGateway, s
     assert chat.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_shift_enter_writes_a_second_line(opened: Page, gateway: FakeGateway) -> None:
+def test_shift_enter_inserts_newline(opened: Page, gateway: FakeGateway) -> None:
     box = opened.get_by_label("Message", exact=True)
     box.press_sequentially("one")
     box.press("Shift+Enter")

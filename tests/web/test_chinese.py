@@ -87,7 +87,7 @@ def operator(make_user: Callable[..., User]) -> Iterator[User]:
     LogEntry.objects.all().delete()
 
 
-def test_coming_in(page: Page, site: str) -> None:
+def test_sign_in_and_error_pages_are_translated(page: Page, site: str) -> None:
     page.set_extra_http_headers({"Accept-Language": "zh-CN,zh;q=0.9"})
     page.goto(f"{site}/sign-in/")
     is_chinese(page)
@@ -102,7 +102,7 @@ def test_coming_in(page: Page, site: str) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("页面不存在")
 
 
-def test_the_account(page: Page, site: str, reader: User) -> None:
+def test_account_page_is_translated(page: Page, site: str, reader: User) -> None:
     tokens.issue_token(reader, "robot", ["operator.read"], clock.now() + timedelta(days=9))
     sign_in(page, site, reader)
     page.goto(f"{site}/account/")
@@ -136,7 +136,7 @@ def conversation() -> list[dict[str, Any]]:
     ]
 
 
-def test_the_chat(page: Page, site: str, gateway: FakeGateway, reader: User) -> None:
+def test_chat_page_is_translated(page: Page, site: str, gateway: FakeGateway, reader: User) -> None:
     gateway.answers["chat.history"] = lambda params: gateway.history(conversation())
     sign_in(page, site, reader)
     page.goto(site)
@@ -153,7 +153,7 @@ def test_the_chat(page: Page, site: str, gateway: FakeGateway, reader: User) -> 
     assert gateway.calls("connect")[0]["locale"] == "zh-Hans"
 
 
-def test_errors_in_the_chat_are_told_in_chinese_first(page: Page, site: str, gateway: FakeGateway, reader: User) -> None:
+def test_chat_errors_are_shown_in_chinese_first(page: Page, site: str, gateway: FakeGateway, reader: User) -> None:
     sign_in(page, site, reader)
     page.goto(site)
     expect(page.locator("#connection")).to_have_text("已连接")
@@ -183,7 +183,9 @@ def test_errors_in_the_chat_are_told_in_chinese_first(page: Page, site: str, gat
         expect(page.get_by_role("alert")).to_have_text(told)
 
 
-def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: User, make_session: Callable[..., Session]) -> None:
+def test_run_page_is_translated(
+    page: Page, site: str, gateway: FakeGateway, reader: User, make_session: Callable[..., Session]
+) -> None:
     run = create_recorded_run(reader, make_session(reader, "agent:main:talk"))
     gateway.answers["runs.events"] = lambda params: {"events": wire_events(recorded_events()), "more": False}
     sign_in(page, site, reader)
@@ -200,7 +202,9 @@ def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: 
     assert english(page, data=("Compare the two notes",)) == []
 
 
-def test_questions_stops_and_policies(page: Page, site: str, operator: User, make_session: Callable[..., Session]) -> None:
+def test_approval_freeze_and_policy_pages_are_translated(
+    page: Page, site: str, operator: User, make_session: Callable[..., Session]
+) -> None:
     session = make_session(operator, "agent:main:talk")
     question = create_approval(operator, session)
     create_decided_approval(operator, operator, session, create_recorded_run(operator, session), 0)
@@ -216,7 +220,7 @@ def test_questions_stops_and_policies(page: Page, site: str, operator: User, mak
     expect(page.locator("#verdict .reasons")).to_contain_text("此处已禁止运行命令。")
 
 
-def test_devices_programs_and_webhooks(page: Page, site: str, operator: User) -> None:
+def test_device_api_and_webhook_pages_are_translated(page: Page, site: str, operator: User) -> None:
     node = {"displayName": "厨房", "platform": "linux", "commands": ["lights.on"]}
     later = clock.now() + timedelta(hours=1)
     for role in ("node", "operator"):
@@ -248,7 +252,7 @@ def work(operator: User, make_session: Callable[..., Session]) -> list[Run]:
     ]
 
 
-def test_the_dashboard(page: Page, site: str, operator: User, work: list[Run]) -> None:
+def test_dashboard_is_translated(page: Page, site: str, operator: User, work: list[Run]) -> None:
     sign_in(page, site, operator)
     page.goto(f"{site}/admin/")
     is_chinese(page)
@@ -260,7 +264,7 @@ def test_the_dashboard(page: Page, site: str, operator: User, work: list[Run]) -
 
 
 @pytest.mark.parametrize("label", sorted(model._meta.label_lower for model in admin.site._registry))
-def test_the_pages_of_the_admin(page: Page, site: str, operator: User, work: list[Run], label: str) -> None:
+def test_admin_pages_are_translated(page: Page, site: str, operator: User, work: list[Run], label: str) -> None:
     app, name = label.split(".")
     model = apps.get_model(label)
     sign_in(page, site, operator)

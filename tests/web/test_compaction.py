@@ -37,7 +37,7 @@ def notice(**more: Any) -> dict[str, Any]:
     return {"role": "notice", "notice": "compaction", "content": content, "text": "They **agreed** on a ship.", **facts, **more}
 
 
-def test_a_summary_is_a_line_that_opens_and_the_messages_before_it_stay(stored: Callable[..., Page]) -> None:
+def test_summary_divider_expands_and_keeps_earlier_messages(stored: Callable[..., Page]) -> None:
     page = stored([*stored_turn(1, "First", "One"), notice(), *stored_turn(2, "Second", "Two")])
     assert user_messages(page) == ["First", "Second"]
     expect(divider(page).locator("summary")).to_have_text("1,234 earlier messages summarized here")
@@ -48,14 +48,14 @@ def test_a_summary_is_a_line_that_opens_and_the_messages_before_it_stay(stored: 
     expect(divider(page).locator(".more strong")).to_be_visible()
 
 
-def test_a_summary_without_its_html_is_rendered_here_and_stays_data(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_summary_without_html_is_rendered_safely(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored([*stored_turn(1, "First", "One"), notice(content=[{"type": "text", "text": SUMMARY}], text=SUMMARY)])
     divider(page).locator("summary").click()
     expect(divider(page).locator(".more")).to_contain_text("<img src=x onerror=alert(1)>")
     expect(divider(page).locator(".more img")).to_have_count(0)
 
 
-def test_while_it_happens_the_run_says_so_and_then_goes_on(opened: Page, gateway: FakeGateway) -> None:
+def test_run_shows_compaction_progress_and_continues(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.send_event("r1", "compaction", phase="start", reason="overflow-retry", tokensBefore=9000, summarised=12)
     expect(opened.locator(".ending .note")).to_have_text("Summarizing earlier messages…")
@@ -71,7 +71,7 @@ def test_while_it_happens_the_run_says_so_and_then_goes_on(opened: Page, gateway
     assert [name for name in order if name in ("message", "notice")] == ["message", "notice", "message"]
 
 
-def test_a_run_that_only_summarises_shows_no_message_and_offers_no_answer_again(opened: Page, gateway: FakeGateway) -> None:
+def test_compaction_run_shows_no_message_or_retry(opened: Page, gateway: FakeGateway) -> None:
     gateway.send_event("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
     expect(opened.locator(".ending .note")).to_have_text("Earlier messages will be summarized next")
     gateway.send_event("c1", "lifecycle", phase="start", startedAt=1)
@@ -83,7 +83,7 @@ def test_a_run_that_only_summarises_shows_no_message_and_offers_no_answer_again(
     assert user_messages(opened) == []
 
 
-def test_what_waits_and_what_is_under_way_is_shown_after_a_reload_too(stored: Callable[..., Page]) -> None:
+def test_queued_and_active_compactions_survive_reload(stored: Callable[..., Page]) -> None:
     active = {
         "runId": "c1",
         "status": "running",
@@ -102,7 +102,7 @@ def test_what_waits_and_what_is_under_way_is_shown_after_a_reload_too(stored: Ca
     assert user_messages(page) == ["First"]
 
 
-def test_there_was_nothing_to_summarise(opened: Page, gateway: FakeGateway) -> None:
+def test_empty_compaction_shows_notice(opened: Page, gateway: FakeGateway) -> None:
     gateway.send_event("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
     gateway.send_event("c1", "lifecycle", phase="start", startedAt=1)
     gateway.send_event("c1", "compaction", phase="end", willRetry=False, completed=False, reason="nothing_to_compact")
@@ -110,7 +110,7 @@ def test_there_was_nothing_to_summarise(opened: Page, gateway: FakeGateway) -> N
     expect(opened.locator(".notice")).to_have_text("Nothing to summarize")
 
 
-def test_the_command_summarises_with_the_demo_model(open_chat: OpenChat, live: Stack, user: User) -> None:
+def test_compact_command_works_with_demo_model(open_chat: OpenChat, live: Stack, user: User) -> None:
     page = open_chat("agent:demo:summary")
     asked = ["What can you do?", "Write notes.txt saying hello", "Read notes.txt", "status"]
     for number, words in enumerate(asked, 1):

@@ -53,7 +53,7 @@ def chosen(page: Page) -> Any:
 # Keys
 
 
-def test_enter_of_an_input_method_chooses_a_word_and_sends_nothing(opened: Page, gateway: FakeGateway) -> None:
+def test_enter_during_ime_composition_does_not_send(opened: Page, gateway: FakeGateway) -> None:
     field(opened).fill("你好")
     field(opened).dispatch_event("keydown", {"key": "Enter", "isComposing": True})
     field(opened).dispatch_event("keydown", {"key": "Enter", "keyCode": 229})
@@ -61,7 +61,7 @@ def test_enter_of_an_input_method_chooses_a_word_and_sends_nothing(opened: Page,
     assert gateway.calls("chat.send") == []
 
 
-def test_a_phones_enter_starts_a_new_line_and_its_button_sends(browser: Browser, site: str, user: User) -> None:
+def test_phone_enter_inserts_newline_and_button_sends(browser: Browser, site: str, user: User) -> None:
     context = browser.new_context(**PHONE)
     page = context.new_page()
     gateway = FakeGateway(page)
@@ -85,7 +85,7 @@ def test_a_phones_enter_starts_a_new_line_and_its_button_sends(browser: Browser,
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_field_grows_to_two_fifths_of_the_window_and_then_scrolls(opened: Page, width: int) -> None:
+def test_field_grows_to_height_limit_then_scrolls(opened: Page, width: int) -> None:
     opened.set_viewport_size({"width": width, "height": 800})
     one = field(opened).bounding_box()
     field(opened).fill("\n".join(map(str, range(5))))
@@ -97,14 +97,14 @@ def test_the_field_grows_to_two_fifths_of_the_window_and_then_scrolls(opened: Pa
     assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_slash_from_anywhere_goes_to_the_composer(opened: Page) -> None:
+def test_slash_key_focuses_the_composer(opened: Page) -> None:
     opened.locator("#log").focus()
     opened.keyboard.press("/")
     expect(field(opened)).to_be_focused()
     expect(field(opened)).to_have_value("")
 
 
-def test_escape_stops_the_run_and_the_button_says_so_until_it_has(opened: Page, gateway: FakeGateway) -> None:
+def test_escape_stops_run_and_button_shows_stopping(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     expect(opened.locator("#stop")).to_have_text("Stop")
     field(opened).press("Escape")
@@ -117,7 +117,7 @@ def test_escape_stops_the_run_and_the_button_says_so_until_it_has(opened: Page, 
     assert len(gateway.calls("chat.abort")) == 1
 
 
-def test_arrow_up_in_an_empty_composer_changes_ones_last_message(opened: Page, gateway: FakeGateway) -> None:
+def test_arrow_up_in_empty_composer_edits_last_message(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway, prompt="Tea, please")
     end_run(gateway)
     field(opened).press_sequentially("x")
@@ -132,7 +132,7 @@ def test_arrow_up_in_an_empty_composer_changes_ones_last_message(opened: Page, g
 # Completion
 
 
-def test_a_slash_offers_the_commands_with_their_help(opened: Page) -> None:
+def test_slash_suggests_commands_with_help(opened: Page) -> None:
     field(opened).press_sequentially("/")
     expect(options(opened)).to_have_count(5)
     expect(options(opened).nth(3)).to_have_text(re.compile(r"/think\s+<level>\s+How much it thinks"))
@@ -151,7 +151,7 @@ def test_a_slash_offers_the_commands_with_their_help(opened: Page) -> None:
     expect(field(opened)).not_to_have_attribute("aria-activedescendant", re.compile("."))
 
 
-def test_a_command_with_choices_is_completed_in_two_steps_and_done(opened: Page, gateway: FakeGateway) -> None:
+def test_command_with_choices_completes_in_two_steps(opened: Page, gateway: FakeGateway) -> None:
     gateway.answers["chat.send"] = lambda params: {"ok": True, "command": "think", "notice": "Thinks a lot from now on."}
     field(opened).press_sequentially("/thi")
     field(opened).press("Tab")
@@ -167,7 +167,7 @@ def test_a_command_with_choices_is_completed_in_two_steps_and_done(opened: Page,
     expect(opened.locator("#welcome")).to_be_visible()
 
 
-def test_a_command_that_needs_nothing_is_done_at_once_by_enter_and_completed_by_a_click(opened: Page, gateway: FakeGateway) -> None:
+def test_command_without_arguments_completes_by_click_runs_by_enter(opened: Page, gateway: FakeGateway) -> None:
     gateway.answers["chat.send"] = lambda params: {"ok": True, "command": "status", "notice": "- **Model**: m\n- **Tokens**: 7"}
     field(opened).press_sequentially("/sta")
     options(opened).first.click()
@@ -181,7 +181,7 @@ def test_a_command_that_needs_nothing_is_done_at_once_by_enter_and_completed_by_
     expect(answer).to_be_hidden()
 
 
-def test_a_command_is_done_now_or_given_back(opened: Page, gateway: FakeGateway) -> None:
+def test_offline_command_is_returned_to_composer(opened: Page, gateway: FakeGateway) -> None:
     field(opened).press_sequentially("/")
     expect(options(opened)).to_have_count(5)
     gateway.answers["connect"] = None
@@ -193,7 +193,7 @@ def test_a_command_is_done_now_or_given_back(opened: Page, gateway: FakeGateway)
     expect(opened.locator(".message.user")).to_have_count(0)
 
 
-def test_a_wish_for_one_message_is_a_message(opened: Page, gateway: FakeGateway) -> None:
+def test_inline_directive_is_sent_as_message(opened: Page, gateway: FakeGateway) -> None:
     field(opened).press_sequentially("/think high")
     field(opened).press_sequentially(" and tell me why")
     field(opened).press("Enter")
@@ -201,7 +201,7 @@ def test_a_wish_for_one_message_is_a_message(opened: Page, gateway: FakeGateway)
     expect(opened.locator(".message.user .text")).to_have_text("/think high and tell me why")
 
 
-def test_an_at_sign_offers_the_models_and_those_without_a_key_cannot_be_chosen(opened: Page, gateway: FakeGateway) -> None:
+def test_at_sign_suggests_models_and_disables_keyless(opened: Page, gateway: FakeGateway) -> None:
     field(opened).press_sequentially("@")
     expect(options(opened)).to_have_count(3)
     expect(options(opened).last).to_have_text(re.compile(r"openai/gpt-5\s+gpt-5 · no API key"))
@@ -217,7 +217,7 @@ def test_an_at_sign_offers_the_models_and_those_without_a_key_cannot_be_chosen(o
     assert gateway.wait_for_calls("chat.send")[0]["message"] == "@anthropic/claude-5 hello @demo"
 
 
-def test_slashes_within_a_message_are_words(opened: Page, gateway: FakeGateway) -> None:
+def test_slash_inside_message_suggests_nothing(opened: Page, gateway: FakeGateway) -> None:
     field(opened).press_sequentially("either /or")
     expect(opened.locator("#suggestions")).to_be_hidden()
     assert gateway.calls("commands.list") == []
@@ -226,7 +226,7 @@ def test_slashes_within_a_message_are_words(opened: Page, gateway: FakeGateway) 
 # Drafts and limits
 
 
-def test_a_draft_belongs_to_its_conversation_and_outlives_a_reload(opened: Page, site: str, make_user: Any) -> None:
+def test_draft_is_per_conversation_and_survives_reload(opened: Page, site: str, make_user: Any) -> None:
     field(opened).fill("half a thought")
     opened.evaluate("location.hash = 'agent:main:other'")
     expect(field(opened)).to_have_value("")
@@ -240,7 +240,7 @@ def test_a_draft_belongs_to_its_conversation_and_outlives_a_reload(opened: Page,
     expect(field(opened)).to_have_value("")
 
 
-def test_what_was_sent_is_no_draft_any_more(opened: Page, gateway: FakeGateway) -> None:
+def test_sent_message_clears_the_draft(opened: Page, gateway: FakeGateway) -> None:
     send(opened, "Hi")
     gateway.wait_for_calls("chat.send")
     opened.reload()
@@ -249,7 +249,7 @@ def test_what_was_sent_is_no_draft_any_more(opened: Page, gateway: FakeGateway) 
     assert opened.evaluate(drafts) == []
 
 
-def test_what_was_refused_goes_back_to_the_conversation_it_was_meant_for(opened: Page, gateway: FakeGateway) -> None:
+def test_rejected_message_returns_to_its_own_conversation(opened: Page, gateway: FakeGateway) -> None:
     def full(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused("QUEUE_FULL", "you have 100 unfinished runs")
 
@@ -266,7 +266,7 @@ def test_what_was_refused_goes_back_to_the_conversation_it_was_meant_for(opened:
     expect(field(opened)).to_have_value("One more")
 
 
-def test_a_message_near_its_longest_says_how_much_is_left_and_one_too_long_is_not_cut(opened: Page, gateway: FakeGateway) -> None:
+def test_message_length_limit_is_shown_without_truncation(opened: Page, gateway: FakeGateway) -> None:
     note = opened.locator("#composer-note")
     field(opened).fill("x" * 90_000)
     expect(note).to_be_empty()
@@ -281,7 +281,7 @@ def test_a_message_near_its_longest_says_how_much_is_left_and_one_too_long_is_no
     expect(note).to_be_empty()
 
 
-def test_who_may_not_write_is_told_why_in_the_composer(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_read_only_composer_shows_reason(chat: Page, gateway: FakeGateway, site: str) -> None:
     gateway.scopes = ["operator.read"]
     open_page(chat, site)
     expect(field(chat)).to_be_disabled()

@@ -77,7 +77,7 @@ def transfer(page: Page, target: str, kind: str, name: str, mime: str = "image/p
     )
 
 
-def test_files_are_uploaded_at_once_and_sent_with_the_message(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
+def test_files_upload_immediately_and_are_sent_with_message(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
     with opened.expect_file_chooser() as chooser:
         opened.get_by_role("button", name="Attach files").click()
     chooser.value.set_files([a_file("notes.txt"), FilePayload(name="dot.png", mimeType="image/png", buffer=PNG)])
@@ -94,14 +94,14 @@ def test_files_are_uploaded_at_once_and_sent_with_the_message(opened: Page, gate
     expect(opened.locator(".message.user .attached")).to_have_count(2)
 
 
-def test_a_file_alone_is_a_message(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
+def test_file_can_be_sent_without_text(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
     choose(opened, a_file("notes.txt"))
     opened.get_by_role("button", name="Send", exact=True).click()
     (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["attachments"]) == ("", [{"id": "a1"}])
 
 
-def test_pictures_can_be_pasted_and_words_beside_a_picture_are_meant(opened: Page, uploads: Uploads) -> None:
+def test_pasted_images_attach_unless_text_accompanies_them(opened: Page, uploads: Uploads) -> None:
     transfer(opened, "#message", "paste", "image.png", text="a cell of a table")
     expect(opened.locator("#attachments")).to_be_hidden()
     transfer(opened, "#message", "paste", "image.png")
@@ -118,9 +118,7 @@ def test_files_can_be_dropped_anywhere_on_the_page(opened: Page, uploads: Upload
     expect(opened.locator(".upload .name")).to_have_text("dot.png")
 
 
-def test_while_a_file_is_on_its_way_nothing_is_sent_and_it_can_be_cancelled(
-    opened: Page, gateway: FakeGateway, uploads: Uploads
-) -> None:
+def test_pending_upload_blocks_sending_and_can_be_cancelled(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
     held: list[Route] = []
     uploads.answer = held.append
     choose(opened, a_file("film.mp4", 200_000, "video/mp4"))
@@ -138,9 +136,7 @@ def test_while_a_file_is_on_its_way_nothing_is_sent_and_it_can_be_cancelled(
     assert "attachments" not in sent
 
 
-def test_a_refused_file_says_why_and_one_lost_on_the_way_can_be_tried_again(
-    opened: Page, gateway: FakeGateway, uploads: Uploads
-) -> None:
+def test_rejected_upload_shows_reason_and_failed_upload_retries(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
     uploads.answer = lambda route: route.fulfill(
         status=415, body=json.dumps({"error": {"code": "INVALID_REQUEST", "message": "programs are not accepted"}})
     )
@@ -162,7 +158,7 @@ def test_a_refused_file_says_why_and_one_lost_on_the_way_can_be_tried_again(
     expect(opened.locator("#composer-note")).to_be_empty()
 
 
-def test_too_many_and_too_large_files_are_told_and_never_uploaded(opened: Page, uploads: Uploads) -> None:
+def test_excess_and_oversized_files_are_never_uploaded(opened: Page, uploads: Uploads) -> None:
     choose(opened, *[a_file(f"{n}.txt") for n in range(11)], a_file("empty.txt", 0))
     expect(opened.locator('.upload[data-state="done"]')).to_have_count(10)
     expect(opened.get_by_role("alert")).to_have_text("You can attach up to 10 files to a message.")
@@ -181,7 +177,7 @@ def test_too_many_and_too_large_files_are_told_and_never_uploaded(opened: Page, 
     assert len(uploads.taken) == 10
 
 
-def test_files_wait_in_their_conversation(opened: Page, uploads: Uploads) -> None:
+def test_attachments_are_kept_per_conversation(opened: Page, uploads: Uploads) -> None:
     choose(opened, a_file("notes.txt"))
     expect(opened.locator(".upload")).to_have_count(1)
     opened.evaluate("location.hash = 'agent:main:other'")
@@ -190,7 +186,7 @@ def test_files_wait_in_their_conversation(opened: Page, uploads: Uploads) -> Non
     expect(opened.locator(".upload .name")).to_have_text("notes.txt")
 
 
-def test_a_message_taken_back_brings_its_files(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
+def test_recalled_message_restores_its_files(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
     start_run(gateway)
     choose(opened, FilePayload(name="dot.png", mimeType="image/png", buffer=PNG))
     field(opened).fill("Look")

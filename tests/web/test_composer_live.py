@@ -23,7 +23,7 @@ HANGS = '[[text="one two three four five six seven" hang_after=5]]'
 
 
 @on_desk_and_phone
-def test_a_file_is_uploaded_sent_shown_and_there_after_a_reload(open_chat: OpenChat) -> None:
+def test_uploaded_file_is_sent_and_survives_reload(open_chat: OpenChat) -> None:
     page = open_chat()
     page.locator("#files").set_input_files([FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"remember the milk")])
     expect(page.locator('.upload[data-state="done"]')).to_have_count(1, timeout=TIMEOUT_MS)
@@ -38,7 +38,7 @@ def test_a_file_is_uploaded_sent_shown_and_there_after_a_reload(open_chat: OpenC
     assert download.value.path().read_bytes() == b"remember the milk"
 
 
-def test_a_picture_is_pasted_another_dropped_and_both_arrive(open_chat: OpenChat) -> None:
+def test_pasted_and_dropped_images_are_both_sent(open_chat: OpenChat) -> None:
     page = open_chat()
     transfer(page, "#message", "paste", "pasted.png")
     transfer(page, "#main", "drop", "dropped.png")
@@ -52,13 +52,13 @@ def test_a_picture_is_pasted_another_dropped_and_both_arrive(open_chat: OpenChat
     page.wait_for_function("() => [...document.querySelectorAll('.attached img')].every((each) => each.naturalWidth === 1)")
 
 
-def test_a_picture_that_is_none_is_refused_in_words(open_chat: OpenChat) -> None:
+def test_invalid_image_is_rejected_with_message(open_chat: OpenChat) -> None:
     page = open_chat()
     page.locator("#files").set_input_files([FilePayload(name="dot.png", mimeType="image/png", buffer=b"no picture")])
     expect(page.locator('.upload[data-state="failed"] .state')).to_contain_text("is not a valid PNG image", timeout=TIMEOUT_MS)
 
 
-def test_commands_are_offered_with_their_choices_and_carried_out(open_chat: OpenChat) -> None:
+def test_commands_are_suggested_with_choices_and_executed(open_chat: OpenChat) -> None:
     page = open_chat()
     message_field(page).press_sequentially("/thin")
     expect(page.locator("#suggestion-list")).to_contain_text("/think", timeout=TIMEOUT_MS)
@@ -76,14 +76,14 @@ def test_commands_are_offered_with_their_choices_and_carried_out(open_chat: Open
     assert page.url != before
 
 
-def test_a_mistyped_command_is_given_back_with_a_hint(open_chat: OpenChat) -> None:
+def test_mistyped_command_is_returned_with_hint(open_chat: OpenChat) -> None:
     page = open_chat()
     send(page, "/statsu")
     expect(page.get_by_role("alert")).to_contain_text("Did you mean /status?", timeout=TIMEOUT_MS)
     expect(message_field(page)).to_have_value("/statsu")
 
 
-def test_a_model_for_one_message_is_chosen_from_the_list(open_chat: OpenChat) -> None:
+def test_model_for_one_message_is_chosen_from_list(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:one-message")
     message_field(page).press_sequentially("@demo")
     expect(page.locator("#suggestion-list [aria-selected=true]")).to_contain_text("demo/clawsite", timeout=TIMEOUT_MS)
@@ -94,7 +94,7 @@ def test_a_model_for_one_message_is_chosen_from_the_list(open_chat: OpenChat) ->
 
 
 @pytest.mark.parametrize("way", ["button", "escape", "typed"])
-def test_a_run_is_stopped(open_chat: OpenChat, way: str) -> None:
+def test_run_can_be_stopped(open_chat: OpenChat, way: str) -> None:
     page = open_chat(f"agent:main:stopped-by-{way}")
     send(page, HANGS)
     expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=TIMEOUT_MS)
@@ -110,7 +110,7 @@ def test_a_run_is_stopped(open_chat: OpenChat, way: str) -> None:
     expect(page.locator(".message.user")).to_have_count(1)
 
 
-def test_stopping_lasts_until_the_worker_has_stopped_and_the_last_question_can_be_changed(live: Stack, open_chat: OpenChat) -> None:
+def test_stopping_lasts_until_worker_stops_then_allows_edit(live: Stack, open_chat: OpenChat) -> None:
     page = open_chat("agent:main:stopping")
     send(page, HANGS)
     expect(answers(page)).to_contain_text("one two", timeout=TIMEOUT_MS)
@@ -141,7 +141,7 @@ def test_stopping_lasts_until_the_worker_has_stopped_and_the_last_question_can_b
 
 
 @on_phone
-def test_a_waiting_message_is_taken_back_and_the_next_one_answered(open_chat: OpenChat) -> None:
+def test_recalled_queued_message_lets_next_one_run(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:in-line")
     send(page, HANGS)
     expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=TIMEOUT_MS)

@@ -27,7 +27,7 @@ def field(page: Page) -> Locator:
     return page.get_by_label("Message", exact=True)
 
 
-def test_the_first_message_goes_to_the_conversation_and_the_next_ones_wait(opened: Page, gateway: FakeGateway) -> None:
+def test_first_message_is_shown_and_later_ones_queue(opened: Page, gateway: FakeGateway) -> None:
     send(opened, "First")
     expect(opened.locator("#queue")).to_be_hidden()
     expect(opened.locator(".message.user").first).to_be_visible()
@@ -46,7 +46,7 @@ def test_the_first_message_goes_to_the_conversation_and_the_next_ones_wait(opene
     expect(opened.locator(".message.user .text").filter(has_text="Second")).to_be_visible()
 
 
-def test_a_waiting_message_can_be_removed(opened: Page, gateway: FakeGateway) -> None:
+def test_queued_message_can_be_removed(opened: Page, gateway: FakeGateway) -> None:
     two, three = wait_in_line(opened, gateway, "Two", "Three")
     opened.get_by_role("button", name="Remove", exact=True).first.click()
     assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": KEY, "runId": two, "withdraw": True}]
@@ -57,7 +57,7 @@ def test_a_waiting_message_can_be_removed(opened: Page, gateway: FakeGateway) ->
     assert three
 
 
-def test_a_waiting_message_can_be_taken_back_and_changed(opened: Page, gateway: FakeGateway) -> None:
+def test_queued_message_can_be_recalled_and_edited(opened: Page, gateway: FakeGateway) -> None:
     (two,) = wait_in_line(opened, gateway, "Tow")
     field(opened).fill("beside it")
     opened.get_by_role("button", name="Recall and edit").click()
@@ -68,14 +68,14 @@ def test_a_waiting_message_can_be_taken_back_and_changed(opened: Page, gateway: 
     expect(opened.locator("#queue")).to_be_hidden()
 
 
-def test_arrow_up_takes_back_what_waits_before_it_changes_what_was_said(opened: Page, gateway: FakeGateway) -> None:
+def test_arrow_up_recalls_queued_message_before_editing_sent(opened: Page, gateway: FakeGateway) -> None:
     _, three = wait_in_line(opened, gateway, "Two", "Three")
     field(opened).press("ArrowUp")
     assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": KEY, "runId": three, "withdraw": True}]
     expect(field(opened)).to_have_value("Three")
 
 
-def test_a_message_that_cannot_be_taken_back_stays(opened: Page, gateway: FakeGateway) -> None:
+def test_unrecallable_message_stays_queued(opened: Page, gateway: FakeGateway) -> None:
     def away(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused("UNAVAILABLE", "the database is busy")
 
@@ -87,7 +87,7 @@ def test_a_message_that_cannot_be_taken_back_stays(opened: Page, gateway: FakeGa
     expect(opened.get_by_role("button", name="Remove", exact=True)).to_be_enabled()
 
 
-def test_what_waits_is_there_again_after_a_reload_and_a_cut_text_cannot_be_changed(opened: Page, gateway: FakeGateway) -> None:
+def test_queue_survives_reload_and_truncated_text_is_locked(opened: Page, gateway: FakeGateway) -> None:
     active = {"runId": "r1", "seq": 2, "messageId": None, "text": "", "thinking": "", "status": "running"}
     waiting = [
         {"runId": "r2", "text": "Two", "acceptedAt": 2},
@@ -100,14 +100,14 @@ def test_what_waits_is_there_again_after_a_reload_and_a_cut_text_cannot_be_chang
     expect(opened.get_by_role("button", name="Remove", exact=True)).to_have_count(2)
 
 
-def test_a_waiting_message_of_a_conversation_is_not_shown_in_another(opened: Page, gateway: FakeGateway) -> None:
+def test_queued_message_is_shown_only_in_its_conversation(opened: Page, gateway: FakeGateway) -> None:
     wait_in_line(opened, gateway, "Two")
     opened.evaluate("location.hash = 'agent:main:other'")
     expect(opened.locator("#queue")).to_be_hidden()
     end_run(gateway)
 
 
-def test_a_message_written_without_a_connection_behind_another_can_be_discarded(opened: Page, gateway: FakeGateway) -> None:
+def test_offline_queued_message_can_be_discarded(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     expect(opened.locator("#stop")).to_be_visible()
     gateway.answers["connect"] = None

@@ -23,11 +23,11 @@ DELAYS = """async (random) => {
     ],
     ids=["soonest", "latest"],
 )
-def test_tries_become_rarer_to_a_limit_and_half_of_the_pause_is_chance(opened: Page, random: int, delays: list[int]) -> None:
+def test_retry_delay_backs_off_with_half_jitter(opened: Page, random: int, delays: list[int]) -> None:
     assert opened.evaluate(DELAYS, random) == delays
 
 
-def test_clients_that_lost_the_same_server_do_not_come_back_together(opened: Page) -> None:
+def test_retry_delays_are_spread_across_clients(opened: Page) -> None:
     draws = """async () => {
       const { retryDelay } = await import("/static/js/shared/gateway.js");
       return [...Array(50)].map(() => retryDelay(3));
@@ -37,7 +37,7 @@ def test_clients_that_lost_the_same_server_do_not_come_back_together(opened: Pag
     assert all(2000 <= delay <= 4000 for delay in drawn)
 
 
-def test_without_a_network_it_counts_to_the_next_try_and_comes_back_with_it(opened: Page, gateway: FakeGateway) -> None:
+def test_offline_page_counts_down_and_reconnects_when_online(opened: Page, gateway: FakeGateway) -> None:
     hello = gateway.answers["connect"]
 
     def away(params: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_without_a_network_it_counts_to_the_next_try_and_comes_back_with_it(open
     expect(opened.locator("#banner")).to_be_hidden()
 
 
-def test_catching_up_is_told_when_it_takes_long(opened: Page, gateway: FakeGateway) -> None:
+def test_slow_catch_up_is_shown(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", "First", 0)
     expect(answers(opened)).to_have_text("First")
@@ -76,7 +76,7 @@ def test_catching_up_is_told_when_it_takes_long(opened: Page, gateway: FakeGatew
     expect(banner).to_be_hidden()
 
 
-def test_a_message_that_nobody_confirms_is_sent_again_under_its_key(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_unconfirmed_message_is_resent_with_same_key(chat: Page, gateway: FakeGateway, site: str) -> None:
     gateway.tick_ms = 600_000  # so that silence alone does not make it connect anew, which would send it too
     gateway.answers["chat.send"] = None
     chat.clock.install()
@@ -100,7 +100,7 @@ def test_a_message_that_nobody_confirms_is_sent_again_under_its_key(chat: Page, 
     expect(answers(chat)).to_have_text(["Yes."])
 
 
-def test_a_command_that_nobody_answers_is_given_back(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_unanswered_command_is_returned_to_composer(chat: Page, gateway: FakeGateway, site: str) -> None:
     """It is of use now or never, so it is not sent twice."""
     gateway.tick_ms = 600_000
     gateway.answers["commands.list"] = lambda params: {"commands": [{"name": "status", "description": "Tell"}]}

@@ -28,7 +28,7 @@ def says(text: str) -> str:
     return f"[[text={json.dumps(text)}]]"
 
 
-def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_chat: OpenChat) -> None:
+def test_streamed_and_stored_answers_render_identically(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     send(page, says(RICH))
     answer = answers(page)
@@ -43,7 +43,7 @@ def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_ch
     assert answer.evaluate("e => e.innerHTML.replace(/\\s+/g, ' ')") == live
 
 
-def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat, page: Page) -> None:
+def test_edited_message_updates_other_windows(open_chat: OpenChat, page: Page) -> None:
     key = "agent:main:changed"
     first = open_chat(key)
     ask(first, says("one"), "one")
@@ -60,7 +60,7 @@ def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat,
     expect(answers(first)).to_have_text(["one", "three"], timeout=TIMEOUT_MS)
 
 
-def test_an_answer_can_be_had_again(open_chat: OpenChat) -> None:
+def test_answer_can_be_regenerated(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     ask(page, says("once"), "once")
     page.get_by_role("button", name="Regenerate").click()
@@ -71,7 +71,7 @@ def test_an_answer_can_be_had_again(open_chat: OpenChat) -> None:
     expect(answers(page)).to_have_text(["once"], timeout=TIMEOUT_MS)
 
 
-def test_a_fork_holds_what_was_said_until_there_and_goes_on_by_itself(open_chat: OpenChat) -> None:
+def test_fork_copies_earlier_messages_and_continues_independently(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     ask(page, says("one"), "one")
     ask(page, says("two"), "two")
@@ -87,7 +87,7 @@ def test_a_fork_holds_what_was_said_until_there_and_goes_on_by_itself(open_chat:
     expect(answers(page)).to_have_text(["one", "two"], timeout=TIMEOUT_MS)
 
 
-def test_a_link_to_a_message_leads_to_it(open_chat: OpenChat, live: Stack) -> None:
+def test_message_link_opens_the_message(open_chat: OpenChat, live: Stack) -> None:
     page = open_chat(agent="main")
     for word in ("one", "two", "three"):
         ask(page, says(word), word)
@@ -99,7 +99,7 @@ def test_a_link_to_a_message_leads_to_it(open_chat: OpenChat, live: Stack) -> No
 
 
 @on_phone
-def test_a_failure_says_what_to_do_also_after_a_reload(open_chat: OpenChat) -> None:
+def test_failure_advice_survives_reload(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     send(page, "[[error=401]]")
     ending = page.locator(".ending[data-state=failed]")
@@ -111,7 +111,7 @@ def test_a_failure_says_what_to_do_also_after_a_reload(open_chat: OpenChat) -> N
     expect(ending.get_by_role("button", name="Try again")).to_be_visible()
 
 
-def test_thinking_and_tools_keep_their_durations(open_chat: OpenChat) -> None:
+def test_thinking_and_tool_durations_are_kept(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     thought, took = page.locator(".thinking:visible summary"), page.locator(".tool .duration")
     send(page, "[[tokens=3 reasoning=30 delay_ms=20]]")
@@ -136,7 +136,7 @@ def workbench(live: Stack) -> Iterator[None]:
     source_changes.delete_servers(McpServer.objects.filter(pk=row.pk))
 
 
-def test_what_a_tool_says_while_it_runs_is_shown_at_once(live: Stack, workbench: None, open_chat: OpenChat) -> None:
+def test_tool_output_is_shown_live(live: Stack, workbench: None, open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     wait_until(page, McpServer.objects.filter(name="workbench", status="ready").exists)
     send(page, '[[tool=workbench__slow args={"seconds":600,"words":"the first half is done"}]]')
@@ -162,7 +162,7 @@ DELETE = """async (key) => {
 }"""
 
 
-def test_a_conversation_deleted_elsewhere_can_be_brought_back(open_chat: OpenChat) -> None:
+def test_conversation_deleted_elsewhere_can_be_restored(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:gone")
     ask(page, says("kept"), "kept")
     page.evaluate(DELETE, "agent:main:gone")

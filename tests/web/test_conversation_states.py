@@ -14,7 +14,7 @@ def log(page: Page) -> Locator:
     return page.locator("#log")
 
 
-def test_loading_is_shown_only_when_it_takes_long(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_loading_indicator_appears_only_when_slow(chat: Page, gateway: FakeGateway, site: str) -> None:
     gateway.answers["chat.history"] = None
     open_page(chat, site)
     expect(chat.locator("#skeleton")).to_be_visible()
@@ -26,7 +26,7 @@ def test_loading_is_shown_only_when_it_takes_long(chat: Page, gateway: FakeGatew
     expect(chat.locator("#skeleton")).to_be_hidden()
 
 
-def test_what_a_webhook_brought_is_not_shown_as_ones_own_words(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_webhook_message_is_not_shown_as_own_message(chat: Page, gateway: FakeGateway, site: str) -> None:
     brought = stored_message("user", "The backup failed", 1, hook="news")
     gateway.answers["chat.history"] = lambda params: gateway.history([brought, *stored_turn(2, "And now?", "It is mended")])
     open_page(chat, site)
@@ -34,7 +34,7 @@ def test_what_a_webhook_brought_is_not_shown_as_ones_own_words(chat: Page, gatew
     expect(chat.locator(".message.user:not(.of-other)")).to_have_count(1)
 
 
-def test_a_conversation_that_cannot_be_loaded_says_what_to_do(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_load_failure_shows_advice(chat: Page, gateway: FakeGateway, site: str) -> None:
     def broken(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused("INVALID_REQUEST", "no such agent")
 
@@ -47,7 +47,7 @@ def test_a_conversation_that_cannot_be_loaded_says_what_to_do(chat: Page, gatewa
     expect(chat.locator("#trouble")).to_be_hidden()
 
 
-def test_a_conversation_deleted_elsewhere_can_be_brought_back(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_conversation_deleted_elsewhere_can_be_restored(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored(stored_turn(1, "Hi", "Hello"))
     payload = {"sessionKey": KEY, "sessionId": "g1", "reason": "deleted", "ts": 1}
     gateway.send({"type": "event", "event": "sessions.changed", "payload": payload})
@@ -59,7 +59,7 @@ def test_a_conversation_deleted_elsewhere_can_be_brought_back(stored: Callable[.
     expect(answers(page)).to_have_text("Hello")
 
 
-def test_a_broken_connection_is_told_above_the_conversation_and_can_be_tried_at_once(opened: Page, gateway: FakeGateway) -> None:
+def test_lost_connection_banner_offers_immediate_retry(opened: Page, gateway: FakeGateway) -> None:
     hello = gateway.answers["connect"]
 
     def away(params: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_a_broken_connection_is_told_above_the_conversation_and_can_be_tried_at_
     expect(opened.locator("#banner")).to_be_hidden()
 
 
-def test_the_skip_link_leads_to_the_conversation_and_not_to_another_one(opened: Page, gateway: FakeGateway) -> None:
+def test_skip_link_focuses_current_conversation(opened: Page, gateway: FakeGateway) -> None:
     opened.locator(".skip").focus()
     opened.locator(".skip").press("Enter")
     expect(opened.locator("#main")).to_be_focused()
@@ -82,7 +82,7 @@ def test_the_skip_link_leads_to_the_conversation_and_not_to_another_one(opened: 
     assert len(gateway.calls("chat.history")) == 1
 
 
-def test_on_a_phone_everything_fits_and_can_be_hit(gateway: FakeGateway, browser: Any, site: str, user: Any) -> None:
+def test_phone_layout_fits_with_large_touch_targets(gateway: FakeGateway, browser: Any, site: str, user: Any) -> None:
 
     context = browser.new_context(viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True)
     page = context.new_page()

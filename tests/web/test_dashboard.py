@@ -15,6 +15,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
 from sessions_app.runs import freezes, lifecycle
+from tests.harness.page_source import compact_html
 from tests.harness.recorded_run import create_recorded_run
 from tests.web.chat_page import sign_in
 
@@ -53,7 +54,7 @@ def opened(user: User, address: str = "/admin/") -> Any:
     return client.get(address)
 
 
-def test_it_says_what_goes_on_and_what_was_used(operator: User, work: list[Run]) -> None:
+def test_dashboard_shows_activity_and_usage(operator: User, work: list[Run]) -> None:
     now = json.loads(opened(operator, "/admin/dashboard/live/").content)
     values = {tile["key"]: tile["value"] for tile in now["tiles"]}
     assert values.pop("sockets") in ("–", "0")  # none of a gateway that a test before has left in this process
@@ -64,12 +65,12 @@ def test_it_says_what_goes_on_and_what_was_used(operator: User, work: list[Run])
     assert now["failed"][0][0]["href"] == f"/runs/{work[1].pk}/"
     assert [cell["text"] for cell in now["failed"][0]][1:3] == ["openai/gpt-5", "the model could not be reached"]
     assert [row[3]["text"] for row in now["slow"]] == ["9.6 s", "9.6 s"]
-    page = opened(operator).content.decode()
+    page = compact_html(opened(operator).content.decode())
     for words in ("$0.0252", "7,710 tokens", "openai/gpt-5", "By agent", "failed 1"):
         assert words in page
 
 
-def test_while_everything_is_stopped_it_does_not_say_ready(operator: User, work: list[Run]) -> None:
+def test_dashboard_is_not_ready_while_frozen(operator: User, work: list[Run]) -> None:
     def health() -> tuple[str, str]:
         tiles = json.loads(opened(operator, "/admin/dashboard/live/").content)["tiles"]
         return next((tile["value"], tile["tone"]) for tile in tiles if tile["key"] == "health")
@@ -77,26 +78,30 @@ def test_while_everything_is_stopped_it_does_not_say_ready(operator: User, work:
     assert health() == ("ready", "good")
     freezes.freeze(Freeze.Scope.ALL, reason="smoke", by=operator)
     assert health() == ("frozen", "bad")
-    assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>frozen</dd>' in opened(operator).content.decode()
+    assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>frozen</dd>' in compact_html(
+        opened(operator).content.decode()
+    )
     freezes.resume(Freeze.Scope.ALL, reason="aired", by=operator)
     assert health() == ("ready", "good")
 
 
-def test_moments_are_told_as_on_all_pages(operator: User, work: list[Run]) -> None:
+def test_timestamps_use_the_common_format(operator: User, work: list[Run]) -> None:
     now = json.loads(opened(operator, "/admin/dashboard/live/").content)
     cell = now["failed"][0][-1]
     assert datetime.fromisoformat(cell["at"]) == work[1].ended_at
-    assert f'<time datetime="{cell["at"]}" title="{cell["text"]}" aria-live="off" data-ago>' in opened(operator).content.decode()
+    assert f'<time datetime="{cell["at"]}" title="{cell["text"]}" aria-live="off" data-ago>' in compact_html(
+        opened(operator).content.decode()
+    )
 
 
-def test_an_operator_reads_reasons_and_no_words_and_an_auditor_both(operator: User, work: list[Run], make_user: Any) -> None:
-    assert "connection refused" not in opened(operator).content.decode()
-    assert "a private question" not in opened(operator).content.decode()
+def test_only_auditor_sees_error_details(operator: User, work: list[Run], make_user: Any) -> None:
+    assert "connection refused" not in compact_html(opened(operator).content.decode())
+    assert "a private question" not in compact_html(opened(operator).content.decode())
     auditor = staff(make_user("Auditor"))
     assert "connection refused" in opened(auditor).content.decode()
 
 
-def test_only_staff_who_may_see_runs_get_it(user: User, make_user: Callable[..., User], work: list[Run]) -> None:
+def test_dashboard_requires_staff_with_run_access(user: User, make_user: Callable[..., User], work: list[Run]) -> None:
     assert opened(user, "/admin/dashboard/live/").status_code == 403
     assert Client().get("/admin/dashboard/live/").status_code == 302
     clerk = opened(staff(make_user("User")))
@@ -105,9 +110,7 @@ def test_only_staff_who_may_see_runs_get_it(user: User, make_user: Callable[...,
     assert opened(staff(make_user("User")), "/admin/dashboard/live/").status_code == 403
 
 
-def test_the_number_of_queries_does_not_grow_with_what_there_is(
-    operator: User, user: User, make_session: Callable[..., Session], work: list[Run]
-) -> None:
+def test_query_count_is_constant(operator: User, user: User, make_session: Callable[..., Session], work: list[Run]) -> None:
     client = Client()
     client.force_login(operator)
 
@@ -127,14 +130,14 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(
     assert max(before.values()) <= MOST_QUERIES
 
 
-def test_an_empty_installation_has_a_dashboard_too(operator: User) -> None:
-    page = opened(operator).content.decode()
+def test_dashboard_works_on_empty_installation(operator: User) -> None:
+    page = compact_html(opened(operator).content.decode())
     assert "No data for this period." in page
     assert "No workers found" in page
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_it_is_told_anew_while_one_looks(page: Page, site: str, operator: User, work: list[Run], width: int) -> None:
+def test_dashboard_refreshes_live(page: Page, site: str, operator: User, work: list[Run], width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})
     sign_in(page, site, operator)
     page.goto(f"{site}/admin/")
@@ -149,7 +152,7 @@ def test_it_is_told_anew_while_one_looks(page: Page, site: str, operator: User, 
     expect(page.locator("#status")).to_have_text("failed")
 
 
-def test_plots_and_counts_are_drawn_anew_every_minute(
+def test_plots_and_counts_refresh_every_minute(
     page: Page, site: str, operator: User, user: User, make_session: Callable[..., Session], work: list[Run]
 ) -> None:
     page.clock.install()

@@ -41,7 +41,7 @@ def answered(gateway: FakeSessions, **usage: int) -> dict[str, Any]:
     return gateway.history([{**said, "timestamp": 1, "provider": "openai", "model": "gpt-5", "usage": usage}])
 
 
-def test_another_model_and_level_are_chosen_for_this_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_model_and_thinking_level_can_be_changed(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_details(chat, site)
     model = chat.locator("#model")
     expect(model.locator("option").first).to_have_text("Default: demo/clawsite")
@@ -55,7 +55,7 @@ def test_another_model_and_level_are_chosen_for_this_conversation(chat: Page, ga
     assert chat.locator("optgroup[disabled] option").all_inner_texts() == ["groq/fast"]
 
 
-def test_another_agent_is_chosen_for_a_new_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_agent_can_be_chosen_for_new_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
     agents = [{"id": "main", "name": "Main", "model": None}, {"id": "poet", "name": "Poet", "model": {"primary": "openai/mini"}}]
     gateway.answers["agents.list"] = lambda params: {"defaultId": "main", "agents": agents}
     open_details(chat, site)
@@ -73,13 +73,13 @@ def test_another_agent_is_chosen_for_a_new_conversation(chat: Page, gateway: Fak
     assert gateway.calls("sessions.patch") == []  # the conversation before keeps its agent
 
 
-def test_who_has_one_agent_has_nothing_to_choose(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_single_agent_hides_the_agent_picker(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_details(chat, site)
     expect(chat.locator("#agent option")).to_have_text(["Main"])
     expect(chat.locator("#agent")).to_be_disabled()
 
 
-def test_the_context_is_measured_by_the_last_request(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_context_usage_comes_from_last_request(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.answers["chat.history"] = lambda params: answered(gateway, input=70_000, output=5_000)
     gateway.rows[0] |= {"inputTokens": 123_456, "outputTokens": 789, "costUsd": 0.25}
     open_details(chat, site)
@@ -90,7 +90,7 @@ def test_the_context_is_measured_by_the_last_request(chat: Page, gateway: FakeSe
     expect(chat.locator("#usage")).to_contain_text("$0.25")
 
 
-def test_facts_of_the_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_details_show_conversation_metadata(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows[0] |= {"forkedFrom": "id-origin"}
     gateway.rows.append(row("origin", "The origin", age=HOUR))
     gateway.answers["chat.history"] = lambda params: answered(gateway, input=1, output=1)
@@ -102,7 +102,7 @@ def test_facts_of_the_conversation(chat: Page, gateway: FakeSessions, site: str)
     expect(facts).to_contain_text(KEY)
 
 
-def test_the_last_run_is_told_step_by_step(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_last_run_is_shown_as_timeline(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_details(chat, site)
     expect(chat.locator("#run-section")).to_be_hidden()
     gateway.send_event("r1", "lifecycle", phase="accepted", prompt="Hi")
@@ -119,7 +119,7 @@ def test_the_last_run_is_told_step_by_step(chat: Page, gateway: FakeSessions, si
     expect(chat.locator("#run-state")).to_have_text("Completed")
 
 
-def test_a_run_of_before_is_told_from_its_events(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_earlier_run_timeline_is_built_from_events(chat: Page, gateway: FakeSessions, site: str) -> None:
     for phase in ("accepted", "start"):
         gateway.record_event("r1", "lifecycle", phase=phase)
     gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="Hello", offset=0)
@@ -129,7 +129,7 @@ def test_a_run_of_before_is_told_from_its_events(chat: Page, gateway: FakeSessio
     expect(chat.locator("#timeline .label")).to_have_text(["Queued", "Started", "First output", "Stopped"])
 
 
-def test_the_page_of_a_run_is_linked_where_there_is_one(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_run_page_is_linked_when_available(chat: Page, gateway: FakeSessions, site: str) -> None:
     hello = gateway.answers["connect"]
     assert hello
     gateway.answers["connect"] = lambda params: {**hello(params), "features": {"methods": ["runs.get"]}}
@@ -140,7 +140,7 @@ def test_the_page_of_a_run_is_linked_where_there_is_one(chat: Page, gateway: Fak
     expect(chat.get_by_role("link", name="Run details")).to_have_attribute("href", "/runs/7/")
 
 
-def test_subagents_stand_below_the_one_that_started_them(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_subagents_are_nested_under_their_parent(chat: Page, gateway: FakeSessions, site: str) -> None:
     child, grandchild = row("subagent:1", "Look it up", status="running"), row("subagent:2", "Read it")
     gateway.rows += [{**child, "spawnedBy": KEY}, {**grandchild, "spawnedBy": child["key"]}]
     open_details(chat, site)
@@ -150,7 +150,7 @@ def test_subagents_stand_below_the_one_that_started_them(chat: Page, gateway: Fa
     expect(chat.locator("#session-list")).not_to_contain_text("Look it up")  # the list is of people's conversations
 
 
-def test_the_pane_stays_open_on_the_next_visit(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_details_pane_stays_open_on_next_visit(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_details(chat, site)
     chat.reload()
     expect(chat.locator("#details")).to_be_visible()
@@ -161,7 +161,7 @@ def test_the_pane_stays_open_on_the_next_visit(chat: Page, gateway: FakeSessions
     expect(chat.locator("#details")).to_be_hidden()
 
 
-def test_on_a_phone_it_is_a_sheet(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_details_open_as_sheet_on_phone(chat: Page, gateway: FakeSessions, site: str) -> None:
     chat.set_viewport_size({"width": 390, "height": 844})
     open_details(chat, site)
     expect(chat.locator("#model")).to_be_visible()
@@ -173,7 +173,7 @@ def test_on_a_phone_it_is_a_sheet(chat: Page, gateway: FakeSessions, site: str) 
 # The palette
 
 
-def test_a_few_letters_lead_to_a_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_palette_finds_conversation_by_partial_name(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows += [row("lyon", "Trip to Lyon", age=HOUR), row("tax", "Tax return", age=2 * HOUR)]
     open_page(chat, site)
     chat.keyboard.press("Control+k")
@@ -188,7 +188,7 @@ def test_a_few_letters_lead_to_a_conversation(chat: Page, gateway: FakeSessions,
     expect(chat.locator("#palette")).to_be_hidden()
 
 
-def test_conversations_that_are_not_loaded_are_found_too(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_palette_finds_conversations_not_yet_loaded(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows += [row(f"n{n:03}", age=n * HOUR) for n in range(1, 200)]
     open_page(chat, site)
     chat.keyboard.press("Control+k")
@@ -196,7 +196,7 @@ def test_conversations_that_are_not_loaded_are_found_too(chat: Page, gateway: Fa
     expect(chat.locator("#palette [role=option]").first).to_contain_text("n177")
 
 
-def test_actions_are_chosen_with_the_keyboard_alone(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_palette_actions_work_by_keyboard(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_page(chat, site)
     chat.keyboard.press("Control+k")
     chat.keyboard.type("dark th")
@@ -217,7 +217,7 @@ def test_actions_are_chosen_with_the_keyboard_alone(chat: Page, gateway: FakeSes
     assert gateway.wait_for_calls("sessions.search")[0]["query"] == "lighthouse"
 
 
-def test_what_cannot_be_done_is_not_offered(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_palette_hides_unavailable_actions(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_page(chat, site)
     chat.keyboard.press("Control+k")
     options = chat.locator("#palette [role=option] .name")
@@ -228,7 +228,7 @@ def test_what_cannot_be_done_is_not_offered(chat: Page, gateway: FakeSessions, s
     assert "Sign out" in told
 
 
-def test_commands_begin_with_a_slash(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_slash_in_palette_lists_commands(chat: Page, gateway: FakeSessions, site: str) -> None:
     commands = [
         {"name": "model", "args": [{"description": "<model>"}], "description": "Choose"},
         {"name": "status", "description": "Tell"},
@@ -247,7 +247,7 @@ def test_commands_begin_with_a_slash(chat: Page, gateway: FakeSessions, site: st
     assert gateway.wait_for_calls("chat.send")[0]["message"] == "/status"
 
 
-def test_escape_closes_the_palette_and_stops_nothing(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_escape_closes_palette_without_stopping_run(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_page(chat, site)
     gateway.send_event("r1", "lifecycle", phase="accepted", prompt="Hi")
     gateway.send_event("r1", "lifecycle", phase="start", startedAt=1)
@@ -260,7 +260,7 @@ def test_escape_closes_the_palette_and_stops_nothing(chat: Page, gateway: FakeSe
     assert gateway.calls("chat.abort") == []
 
 
-def test_a_question_mark_shows_the_keys_unless_one_writes(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_question_mark_shows_shortcuts_unless_typing(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_page(chat, site)
     chat.get_by_label("Message", exact=True).press("?")
     expect(chat.locator("#help")).to_be_hidden()

@@ -27,12 +27,12 @@ def sign_in(client: Client, name: str = "ada", password: str = PASSWORD, **more:
     return client.post("/sign-in/", {"username": name, "password": password, **more})
 
 
-def test_strangers_are_sent_to_sign_in(client: Client) -> None:
+def test_anonymous_user_is_redirected_to_sign_in(client: Client) -> None:
     response = client.get("/")
     assert (response.status_code, response["Location"]) == (302, "/sign-in/?next=/")
 
 
-def test_signing_in_leads_to_the_chat(client: Client, ada: User) -> None:
+def test_sign_in_redirects_to_chat(client: Client, ada: User) -> None:
     response = sign_in(client)
     assert (response.status_code, response["Location"]) == (302, "/")
     page = client.get("/")
@@ -40,7 +40,7 @@ def test_signing_in_leads_to_the_chat(client: Client, ada: User) -> None:
     assert "no-store" in page["Cache-Control"]
 
 
-def test_a_wrong_password_says_so_without_saying_which_half_was_wrong(client: Client, ada: User) -> None:
+def test_sign_in_error_does_not_reveal_wrong_field(client: Client, ada: User) -> None:
     wrong, unknown = sign_in(client, password="nope"), sign_in(client, name="nobody")
     assert (wrong.status_code, unknown.status_code) == (400, 400)
 
@@ -50,7 +50,7 @@ def test_a_wrong_password_says_so_without_saying_which_half_was_wrong(client: Cl
     assert alerts(wrong) == alerts(unknown) != []
 
 
-def test_the_form_needs_its_csrf_token(ada: User) -> None:
+def test_sign_in_form_requires_csrf_token(ada: User) -> None:
     client = Client(enforce_csrf_checks=True)
     assert sign_in(client).status_code == 403
     page = client.get("/sign-in/").content.decode()
@@ -60,9 +60,7 @@ def test_the_form_needs_its_csrf_token(ada: User) -> None:
     assert client.post("/sign-out/").status_code == 403
 
 
-def test_after_too_many_failures_even_the_right_password_has_to_wait(
-    client: Client, ada: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_correct_password_is_throttled_after_many_failures(client: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(6):
         assert sign_in(client, password="nope").status_code == 400
     asked = []
@@ -75,13 +73,13 @@ def test_after_too_many_failures_even_the_right_password_has_to_wait(
     assert "_auth_user_id" not in client.session
 
 
-def test_signing_in_takes_back_the_attempt_it_counted(client: Client, ada: User) -> None:
+def test_successful_sign_in_resets_failure_count(client: Client, ada: User) -> None:
     for _ in range(10):
         assert sign_in(client).status_code == 302
     assert list(FailedSignIns.objects.values_list("failures", flat=True)) == [0]
 
 
-def test_an_address_is_not_what_a_client_claims_it_is(client: Client, ada: User, settings: Any) -> None:
+def test_forwarded_address_needs_trusted_proxy(client: Client, ada: User, settings: Any) -> None:
     for n in range(6):
         client.post("/sign-in/", {"username": "x", "password": "x"}, headers={"x-forwarded-for": f"203.0.113.{n}"})
     assert sign_in(client).status_code == 429
@@ -101,18 +99,18 @@ def test_an_address_is_not_what_a_client_claims_it_is(client: Client, ada: User,
         "\thttps://evil.example",
     ],
 )
-def test_signing_in_never_leads_to_another_site(client: Client, ada: User, elsewhere: str) -> None:
+def test_sign_in_never_redirects_to_another_site(client: Client, ada: User, elsewhere: str) -> None:
     assert sign_in(client, next=elsewhere)["Location"] == "/"
     assert client.get("/sign-in/", {"next": elsewhere})["Location"] == "/"
     assert client.get("/admin/login/", {"next": elsewhere}).status_code == 403
 
 
-def test_signing_in_leads_where_one_wanted_to_go(client: Client, ada: User) -> None:
+def test_sign_in_redirects_to_requested_page(client: Client, ada: User) -> None:
     assert 'value="/admin/"' in client.get("/sign-in/?next=/admin/").content.decode()
     assert sign_in(client, next="/runs/?x=1")["Location"] == "/runs/?x=1"
 
 
-def test_signing_out_needs_a_post_and_ends_the_session(client: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sign_out_requires_post_and_ends_session(client: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     sign_in(client)
     monkeypatch.setattr("clawsite.infra.bus.publish", told.append)
@@ -122,19 +120,19 @@ def test_signing_out_needs_a_post_and_ends_the_session(client: Client, ada: User
     assert told == [{"k": "account", "user": ada.pk}]
 
 
-def test_a_service_account_cannot_sign_in_even_with_a_password(client: Client) -> None:
+def test_service_account_cannot_sign_in_with_password(client: Client) -> None:
     service = tokens.ensure_service_user("somebody")
     service.set_password(PASSWORD)
     service.save()
     assert sign_in(client, name=service.username).status_code == 400
 
 
-def test_an_account_that_is_switched_off_cannot_sign_in(client: Client, ada: User) -> None:
+def test_inactive_account_cannot_sign_in(client: Client, ada: User) -> None:
     User.objects.update(is_active=False)
     assert sign_in(client).status_code == 400
 
 
-def test_the_admin_signs_in_on_our_page(client: Client, ada: User) -> None:
+def test_admin_login_redirects_to_sign_in_page(client: Client, ada: User) -> None:
     response = client.get("/admin/", follow=True)
     assert response.redirect_chain[-1][0] == "/sign-in/?next=%2Fadmin%2F"
     assert client.post("/admin/login/", {"username": "ada", "password": PASSWORD}).status_code == 405
@@ -149,7 +147,7 @@ def link_path() -> str:
 NEW_ADMIN = {"username": "ada", "password1": PASSWORD, "password2": PASSWORD}
 
 
-def test_the_first_administrator_comes_in_by_the_link(client: Client) -> None:
+def test_first_admin_is_created_by_setup_link(client: Client) -> None:
     path = link_path()
     response = client.get(path)
     assert (response.status_code, response["Location"]) == (302, "/first-admin/")  # the token is in no later address
@@ -160,7 +158,7 @@ def test_the_first_administrator_comes_in_by_the_link(client: Client) -> None:
     assert Client().get(path).status_code == 404
 
 
-def test_looking_at_the_link_does_not_use_it_up(client: Client) -> None:
+def test_viewing_setup_link_does_not_consume_it(client: Client) -> None:
     path = link_path()
     Client().get(path)
     client.get(path)
@@ -169,7 +167,7 @@ def test_looking_at_the_link_does_not_use_it_up(client: Client) -> None:
     assert client.post("/first-admin/", NEW_ADMIN).status_code == 302
 
 
-def test_of_two_people_with_the_link_one_becomes_administrator(client: Client) -> None:
+def test_setup_link_creates_only_one_admin(client: Client) -> None:
     path, other = link_path(), Client()
     client.get(path)
     other.get(path)
@@ -178,7 +176,7 @@ def test_of_two_people_with_the_link_one_becomes_administrator(client: Client) -
     assert not User.objects.filter(username="mallory").exists()
 
 
-def test_without_the_link_there_is_no_such_page(client: Client) -> None:
+def test_setup_page_requires_valid_link(client: Client) -> None:
     link_path()
     assert client.get("/first-admin/").status_code == 404
     assert client.post("/first-admin/", NEW_ADMIN).status_code == 404

@@ -66,7 +66,7 @@ def until_state(page: Page, name: str, times: int = 1) -> None:
     wait_until(page, lambda: seen(page)["states"].count(name) >= times)
 
 
-def test_it_needs_nothing_of_our_pages_and_shows_its_token(plain: Page, gateway: FakeGateway) -> None:
+def test_module_works_standalone_with_access_token(plain: Page, gateway: FakeGateway) -> None:
     start(plain)
     (asked,) = gateway.calls("connect")
     assert asked["auth"] == {"token": "claw_secret"}
@@ -74,7 +74,7 @@ def test_it_needs_nothing_of_our_pages_and_shows_its_token(plain: Page, gateway:
     assert plain.evaluate("gateway.request('sessions.list', {}).then(({sessions}) => sessions[0].key)") == KEY
 
 
-def test_two_ticks_of_silence_are_a_lost_connection(plain: Page, gateway: FakeGateway) -> None:
+def test_two_missed_ticks_mean_lost_connection(plain: Page, gateway: FakeGateway) -> None:
     plain.clock.install()
     start(plain)
     plain.clock.fast_forward(25_000)  # less than two ticks of 15 s, with some room for the clock that goes on by itself
@@ -86,7 +86,7 @@ def test_two_ticks_of_silence_are_a_lost_connection(plain: Page, gateway: FakeGa
     assert gateway.connections == 2
 
 
-def test_any_frame_ends_the_silence(plain: Page, gateway: FakeGateway) -> None:
+def test_any_frame_resets_the_tick_timeout(plain: Page, gateway: FakeGateway) -> None:
     plain.clock.install()
     start(plain)
     for _ in range(4):
@@ -97,7 +97,7 @@ def test_any_frame_ends_the_silence(plain: Page, gateway: FakeGateway) -> None:
     assert gateway.connections == 1
 
 
-def test_a_missing_number_is_told_as_a_gap_once(plain: Page, gateway: FakeGateway) -> None:
+def test_missing_sequence_number_is_reported_once(plain: Page, gateway: FakeGateway) -> None:
     start(plain)
     tick = {"type": "event", "event": "tick", "payload": {}}
     gateway.send(tick)
@@ -114,7 +114,7 @@ def test_a_missing_number_is_told_as_a_gap_once(plain: Page, gateway: FakeGatewa
     assert seen(plain)["gaps"] == 1
 
 
-def test_a_session_is_followed_over_a_gap_and_a_break(plain: Page, gateway: FakeGateway) -> None:
+def test_session_is_followed_across_gap_and_reconnect(plain: Page, gateway: FakeGateway) -> None:
     start(plain)
     plain.evaluate(
         """async (key) => {
@@ -141,7 +141,7 @@ def test_a_session_is_followed_over_a_gap_and_a_break(plain: Page, gateway: Fake
     wait_until(plain, lambda: plain.evaluate("text") == "abcd")
 
 
-def test_a_request_without_an_answer_ends_with_its_own_time_out(plain: Page, gateway: FakeGateway) -> None:
+def test_unanswered_request_times_out(plain: Page, gateway: FakeGateway) -> None:
     start(plain)
     gateway.answers["health"] = None
     said = plain.evaluate("gateway.request('health', {}, { timeoutMs: 50 }).catch(({ code, retryable }) => ({ code, retryable }))")
@@ -151,7 +151,7 @@ def test_a_request_without_an_answer_ends_with_its_own_time_out(plain: Page, gat
     assert plain.evaluate("gateway.request('health').then(({ ok }) => ok)")
 
 
-def test_the_second_answer_is_waited_for_where_it_is_wanted(plain: Page, gateway: FakeGateway) -> None:
+def test_expect_final_waits_for_second_response(plain: Page, gateway: FakeGateway) -> None:
     start(plain)
     gateway.answers["agent"] = None
     plain.evaluate("""() => {
@@ -178,7 +178,7 @@ def test_the_second_answer_is_waited_for_where_it_is_wanted(plain: Page, gateway
     assert plain.evaluate("gateway.pending.size") == 0
 
 
-def test_what_was_asked_when_the_line_broke_is_rejected_and_not_sent_again(plain: Page, gateway: FakeGateway) -> None:
+def test_pending_requests_are_rejected_on_disconnect(plain: Page, gateway: FakeGateway) -> None:
     start(plain)
     gateway.answers["health"] = None
     plain.evaluate("window.asked = gateway.request('health').catch(({ code }) => code); null")
@@ -189,7 +189,7 @@ def test_what_was_asked_when_the_line_broke_is_rejected_and_not_sent_again(plain
     assert len(gateway.calls("health")) == 1
 
 
-def test_closed_is_closed(plain: Page, gateway: FakeGateway) -> None:
+def test_closed_gateway_never_reconnects(plain: Page, gateway: FakeGateway) -> None:
     plain.clock.install()
     start(plain)
     gateway.answers["health"] = None
@@ -225,7 +225,7 @@ def their_server() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_page_of_an_allowed_origin_talks_to_a_running_gateway(page: Page, stack: Any, user: Any) -> None:
+def test_page_of_allowed_origin_can_use_gateway(page: Page, stack: Any, user: Any) -> None:
     from clawsite.accounts.tokens import issue_token
 
     token = issue_token(user, "their page", ["operator.read", "operator.write"])[1]

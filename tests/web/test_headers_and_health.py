@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("database")
     ],
 )
 @pytest.mark.parametrize("signed_in", [False, True])
-def test_every_answer_carries_the_strict_policy(client: Client, path: str, signed_in: bool) -> None:
+def test_every_response_has_strict_csp(client: Client, path: str, signed_in: bool) -> None:
     if signed_in:
         client.force_login(User.objects.create_user("ada", is_staff=True))
     headers = client.get(path).headers
@@ -51,7 +51,7 @@ def test_every_answer_carries_the_strict_policy(client: Client, path: str, signe
     assert "microphone=()" in headers["Permissions-Policy"]
 
 
-def test_files_are_sent_whole_in_part_or_not_at_all(client: Client) -> None:
+def test_static_files_support_range_and_conditional_requests(client: Client) -> None:
     path = "/static/js/shared/gateway.js"
     whole = client.get(path)
     assert whole["Content-Type"].startswith("text/javascript")
@@ -64,17 +64,17 @@ def test_files_are_sent_whole_in_part_or_not_at_all(client: Client) -> None:
     assert (head["Content-Length"], head.content) == (whole["Content-Length"], b"")
 
 
-def test_behind_tls_the_policy_names_the_secure_socket(client: Client) -> None:
+def test_csp_allows_secure_websocket_behind_tls(client: Client) -> None:
     assert "connect-src 'self' wss://testserver" in client.get("/sign-in/", secure=True)["Content-Security-Policy"]
 
 
-def test_a_foreign_host_is_refused_and_not_echoed(client: Client) -> None:
+def test_unknown_host_is_rejected_and_not_echoed(client: Client) -> None:
     response = client.get("/sign-in/", headers={"host": "evil.example"})
     assert response.status_code == 400
     assert "evil.example" not in response["Content-Security-Policy"]
 
 
-def test_a_living_process_says_so_without_touching_the_database(client: Client, django_assert_num_queries: Any) -> None:
+def test_liveness_check_uses_no_database_queries(client: Client, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(0):
         response = client.get("/healthz")
     assert (response.status_code, response.json()) == (200, {"ok": True, "status": "live"})
@@ -87,7 +87,7 @@ def worker(seconds_ago: float, **fields: Any) -> None:
     Worker.objects.create(id="w1", pid=1, started_at="2026-01-01T00:00Z", heartbeat_at=now - seconds_ago, **fields)
 
 
-def test_ready_means_a_worker_was_seen_within_three_heartbeats(client: Client, settings: Any) -> None:
+def test_readiness_requires_worker_within_three_heartbeats(client: Client, settings: Any) -> None:
     worker(2.5 * settings.HEARTBEAT_SECONDS)
     response = client.get("/readyz")
     assert (response.status_code, response.json()) == (200, {"ok": True, "status": "ready"})
@@ -95,7 +95,7 @@ def test_ready_means_a_worker_was_seen_within_three_heartbeats(client: Client, s
 
 
 @pytest.mark.parametrize("fields", [{"seconds_ago": 60}, {"seconds_ago": 0, "draining": True}, None])
-def test_without_a_worker_it_is_not_ready_and_says_why(client: Client, fields: dict[str, Any] | None) -> None:
+def test_missing_worker_fails_readiness_with_reason(client: Client, fields: dict[str, Any] | None) -> None:
     if fields:
         worker(**fields)
     response = client.get("/readyz")
@@ -103,7 +103,7 @@ def test_without_a_worker_it_is_not_ready_and_says_why(client: Client, fields: d
     assert "worker" in response.json()["missing"][0]
 
 
-def test_a_database_that_is_gone_is_named_without_its_address(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_database_is_reported_without_its_address(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable() -> bool:
         raise DatabaseError("connection to secret-host:5432 refused for user hunter2")
 
@@ -113,7 +113,7 @@ def test_a_database_that_is_gone_is_named_without_its_address(client: Client, mo
     assert response.json()["missing"] == ["The database can’t be reached."]
 
 
-def test_a_database_that_was_not_migrated_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unmigrated_database_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_seen_migrated", False)
     monkeypatch.setattr(health.MigrationExecutor, "migration_plan", lambda self, targets: [("one", False)])
     response = client.get("/readyz")

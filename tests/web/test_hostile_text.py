@@ -99,7 +99,7 @@ def marker(**options: Any) -> str:
     return "[[" + " ".join(f"{name}={json.dumps(value)}" for name, value in options.items()) + "]]"
 
 
-def test_answers_and_questions(page: Page, talk: Callable[..., None]) -> None:
+def test_hostile_messages_and_answers_are_harmless(page: Page, talk: Callable[..., None]) -> None:
     def arrived() -> None:
         expect(answers(page)).to_contain_text("onerror=")
         expect(page.locator(".message.user > .text")).to_contain_text("onerror=")
@@ -107,14 +107,14 @@ def test_answers_and_questions(page: Page, talk: Callable[..., None]) -> None:
     talk("agent:main:answered", f"look: {TYPED} {marker(text=ALL)}", arrived)
 
 
-def test_a_question_with_code_is_rendered_and_as_harmless(page: Page, talk: Callable[..., None]) -> None:
+def test_hostile_message_with_code_is_harmless(page: Page, talk: Callable[..., None]) -> None:
     def arrived() -> None:
         expect(page.locator(".message.user.markdown > .text pre").first).to_be_visible()
 
     talk("agent:main:asked", f"look:\n\n{ALL}", arrived)
 
 
-def test_every_string_is_an_answer_of_its_own(page: Page, watch: PageWatch) -> None:
+def test_each_hostile_string_alone_is_harmless(page: Page, watch: PageWatch) -> None:
     """One spoils the next where they stand together, so each is rendered alone too, by the page's own renderer."""
     open_chat(page, "agent:main:answered")
     page.evaluate(
@@ -143,14 +143,14 @@ def test_every_string_is_an_answer_of_its_own(page: Page, watch: PageWatch) -> N
     watch.inspect(page, "alone")
 
 
-def test_thoughts(page: Page, talk: Callable[..., None]) -> None:
+def test_hostile_thinking_is_harmless(page: Page, talk: Callable[..., None]) -> None:
     def arrived() -> None:
         expect(page.locator(".thinking .text")).to_contain_text("onerror=")
 
     talk("agent:main:thought", marker(text=f"<think>{ALL}</think>done"), arrived)
 
 
-def test_tools(page: Page, talk: Callable[..., None]) -> None:
+def test_hostile_tool_calls_are_harmless(page: Page, talk: Callable[..., None]) -> None:
     def arrived() -> None:
         expect(page.locator(".tool")).to_have_count(3)
         expect(page.locator(".tool .arguments").nth(1)).to_contain_text("onerror=")
@@ -161,7 +161,7 @@ def test_tools(page: Page, talk: Callable[..., None]) -> None:
     talk("agent:main:tools", " ".join([unknown, *calls]), arrived)
 
 
-def test_failures(page: Page, talk: Callable[..., None]) -> None:
+def test_hostile_errors_are_harmless(page: Page, talk: Callable[..., None]) -> None:
     told = " ".join(NAMES)[:3000]
     for name, options in (
         ("refused", {"error": 400, "code": "bad", "message": told}),
@@ -170,7 +170,7 @@ def test_failures(page: Page, talk: Callable[..., None]) -> None:
         talk(f"agent:main:{name}", marker(**options), lambda: expect(page.locator(".ending[data-state=failed]")).to_be_visible())
 
 
-def test_names_of_files(page: Page, talk: Callable[..., None], watch: PageWatch) -> None:
+def test_hostile_file_names_are_harmless(page: Page, talk: Callable[..., None], watch: PageWatch) -> None:
     open_chat(page, "agent:main:files")
     names = [
         *FAMILIES["file names"],
@@ -196,7 +196,7 @@ def test_names_of_files(page: Page, talk: Callable[..., None], watch: PageWatch)
     kept.update(name=FAMILIES["raw html"][1])
 
 
-def test_titles_agents_search_and_palette(page: Page, watch: PageWatch, root: User) -> None:
+def test_hostile_titles_and_agent_names_are_harmless(page: Page, watch: PageWatch, root: User) -> None:
     for number, title in enumerate(NAMES):
         session = ensure_session(root, f"agent:main:titled-{number}")
         Session.objects.filter(pk=session.pk).update(title=title[:200], label=title)
@@ -228,7 +228,7 @@ def test_titles_agents_search_and_palette(page: Page, watch: PageWatch, root: Us
     watch.inspect(page, "palette for markup")
 
 
-def test_runs_account_and_dashboard(page: Page, watch: PageWatch, live: Stack, root: User) -> None:
+def test_hostile_text_on_overview_pages_is_harmless(page: Page, watch: PageWatch, live: Stack, root: User) -> None:
     for name in NAMES[:30]:
         tokens.issue_token(root, name[:100], ["operator.read"])
     for agent in (*FAMILIES["raw html"], *FAMILIES["break-outs"]):
@@ -328,7 +328,7 @@ def sign_in_rows(_reset_throttling: None) -> None:
     KnownAddress.objects.create(account=nasty, address=nasty, last_seen_at=clock.now())
 
 
-def test_devices_on_the_account_page(page: Page, watch: PageWatch, rows: None) -> None:
+def test_hostile_device_names_are_harmless(page: Page, watch: PageWatch, rows: None) -> None:
     page.goto("/account/#devices")
     expect(page.locator("#devices .rows li")).to_have_count(2)
     open_all(page, "#devices")
@@ -336,7 +336,7 @@ def test_devices_on_the_account_page(page: Page, watch: PageWatch, rows: None) -
 
 
 @pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
-def test_the_admin(page: Page, watch: PageWatch, rows: None, sign_in_rows: None, model: Any) -> None:
+def test_hostile_text_in_admin_is_harmless(page: Page, watch: PageWatch, rows: None, sign_in_rows: None, model: Any) -> None:
     name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
     row = model._default_manager.order_by("-pk").first()
     addresses = [reverse(f"{name}_changelist")]
@@ -354,7 +354,7 @@ def test_the_admin(page: Page, watch: PageWatch, rows: None, sign_in_rows: None,
         watch.inspect(page, f"{addresses[0]} {action}")
 
 
-def test_what_gets_through_would_be_noticed(browser: Browser, live: Stack) -> None:
+def test_unsanitized_hostile_text_is_detected(browser: Browser, live: Stack) -> None:
     """With neither sanitising nor a policy every family is heard or seen, so that silence above means something."""
     context = browser.new_context()
     page = context.new_page()

@@ -37,7 +37,7 @@ def long_talk(user: User) -> Session:
     return session
 
 
-def test_five_thousand_messages_come_in_pieces_without_a_hole(live: Stack, user: User, page: Page, browser: Browser) -> None:
+def test_five_thousand_messages_load_in_pages_without_gaps(live: Stack, user: User, page: Page, browser: Browser) -> None:
     session = long_talk(user)
     live.sign_in(page, user)
     page.goto(f"{live.url}/#{session.key}")
@@ -71,7 +71,7 @@ def test_five_thousand_messages_come_in_pieces_without_a_hole(live: Stack, user:
 
 
 @on_phone
-def test_five_hundred_conversations_are_listed_to_the_last(live: Stack, user: User, page: Page) -> None:
+def test_all_five_hundred_conversations_are_listed(live: Stack, user: User, page: Page) -> None:
     now = clock.now()
     Session.objects.bulk_create(
         Session(
@@ -95,7 +95,7 @@ def test_five_hundred_conversations_are_listed_to_the_last(live: Stack, user: Us
     expect(rows.last).to_contain_text("Talk 499")
 
 
-def test_a_cut_network_in_mid_answer_loses_nothing(stack: Callable[..., Stack], user: User, page: Page) -> None:
+def test_network_loss_mid_answer_loses_no_text(stack: Callable[..., Stack], user: User, page: Page) -> None:
     port = free_port()
     with network_proxy(port) as network:
         site = stack(ports=[port], env={"CLAWSITE_ORIGINS": f"http://127.0.0.1:{network.port}"})

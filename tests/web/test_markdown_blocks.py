@@ -39,7 +39,7 @@ def reader(page: Page, site: str) -> Page:
 
 
 @pytest.mark.parametrize("step", [1, 3, 10_000])
-def test_a_text_is_cut_where_blocks_end_however_it_arrives(reader: Page, step: int) -> None:
+def test_block_splitting_is_independent_of_chunking(reader: Page, step: int) -> None:
     for name, (text, closed, rest) in CASES.items():
         found, _, last = reader.evaluate(CUT, [text, step])
         assert (found, last) == (closed, rest), name
@@ -56,7 +56,7 @@ OPEN = {
 }
 
 
-def test_the_open_block_says_what_it_will_be(reader: Page) -> None:
+def test_open_block_reports_its_type(reader: Page) -> None:
     for text, shown in OPEN.items():
         assert reader.evaluate(CUT, [text, 4])[1] == shown
     assert reader.evaluate(CUT, ["done\n\n", 4])[1] is None
@@ -82,10 +82,10 @@ FORMULA = """async (source) => {
         (r"$f'(x) \to \lim_{h \to 0} 3.14$", "f′(x)→limh→03.14"),
     ],
 )
-def test_formulas_are_set(reader: Page, source: str, text: str) -> None:
+def test_formulas_are_rendered(reader: Page, source: str, text: str) -> None:
     assert reader.evaluate(FORMULA, source) == [False, text]
 
 
 @pytest.mark.parametrize("source", [r"$\unheard{x}$", r"$\frac{1}{$", r"$x^{2$", "$}$", r"$\begin{evil} x \end{evil}$", "$ $"])
-def test_a_formula_we_cannot_read_stays_as_it_was_written(reader: Page, source: str) -> None:
+def test_unsupported_formula_is_left_verbatim(reader: Page, source: str) -> None:
     assert reader.evaluate(FORMULA, source) == [True, source]

@@ -10,7 +10,7 @@ from tests.web.chat_page import NOW, answers, end_run, finish_message, start_run
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
 
 
-def test_quiet_lines_tell_what_happened_to_the_conversation(stored: Callable[..., Page]) -> None:
+def test_conversation_notices_are_shown(stored: Callable[..., Page]) -> None:
     page = stored(
         [
             {"role": "notice", "notice": "reset", "messageId": "n1", "timestamp": NOW, "content": []},
@@ -36,7 +36,7 @@ def test_quiet_lines_tell_what_happened_to_the_conversation(stored: Callable[...
     expect(page.locator(".ending:visible .hint")).to_contain_text("choose another model")
 
 
-def test_each_message_says_when_by_which_model_and_for_how_much(stored: Callable[..., Page]) -> None:
+def test_messages_show_time_model_and_cost(stored: Callable[..., Page]) -> None:
     page = stored(stored_turn(1, "Hi", "Hello", durationMs=3400))
     foot = page.locator(".message.assistant footer")
     expect(foot).to_contain_text("openai/gpt-5 · 1,200 input, 56 output · $0.0031 · 3.4 s")
@@ -45,7 +45,7 @@ def test_each_message_says_when_by_which_model_and_for_how_much(stored: Callable
     page.wait_for_function("() => getComputedStyle(document.querySelector('.message.user footer')).opacity === '1'")
 
 
-def test_asking_again_replaces_the_question(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_regenerating_replaces_the_last_message(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")])
     page.get_by_role("button", name="Regenerate").last.click()
     (sent,) = gateway.wait_for_calls("chat.send")
@@ -54,7 +54,7 @@ def test_asking_again_replaces_the_question(stored: Callable[..., Page], gateway
     expect(answers(page)).to_have_count(1)
 
 
-def test_a_question_is_changed_where_it_stands(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_message_is_edited_in_place(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored(stored_turn(1, "First", "One"))
     edit = page.get_by_role("button", name="Edit and resend")
     edit.click()
@@ -71,7 +71,7 @@ def test_a_question_is_changed_where_it_stands(stored: Callable[..., Page], gate
     expect(page.locator(".message.user > .text")).to_have_text(["Better"])
 
 
-def test_a_question_sent_just_now_can_be_asked_again_too(opened: Page, gateway: FakeGateway) -> None:
+def test_just_sent_message_can_be_regenerated(opened: Page, gateway: FakeGateway) -> None:
     gateway.send_event("r1", "lifecycle", phase="accepted", prompt="Live one")
     gateway.send_event("r1", "lifecycle", phase="start", startedAt=1, messageId="u1")
     finish_message(gateway, "Answer")
@@ -81,7 +81,7 @@ def test_a_question_sent_just_now_can_be_asked_again_too(opened: Page, gateway: 
     assert (sent["message"], sent["replaces"]) == ("Live one", "u1")
 
 
-def test_asking_an_earlier_question_again_says_first_what_goes(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_regenerating_earlier_message_warns_about_replaced_messages(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")])
     page.get_by_role("button", name="Regenerate").first.click()
     expect(page.locator(".editor")).to_contain_text("everything after it will be replaced")
@@ -92,7 +92,7 @@ def test_asking_an_earlier_question_again_says_first_what_goes(stored: Callable[
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
 
 
-def test_a_refused_replacement_leaves_everything_as_it_was(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_rejected_replacement_changes_nothing(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     def busy(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused("CONFLICT", "the session has an unfinished run; stop it first")
 
@@ -103,7 +103,7 @@ def test_a_refused_replacement_leaves_everything_as_it_was(stored: Callable[...,
     expect(answers(page)).to_have_text("One")
 
 
-def test_nothing_is_replaced_while_the_agent_works(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_messages_cannot_be_replaced_during_a_run(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored(stored_turn(1, "First", "One"))
     start_run(gateway, "r9", "Another")
     page.get_by_role("button", name="Regenerate").click()
@@ -111,7 +111,7 @@ def test_nothing_is_replaced_while_the_agent_works(stored: Callable[..., Page], 
     assert gateway.calls("chat.send") == []
 
 
-def test_a_fork_opens_where_it_was_made(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_fork_opens_in_the_current_window(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     gateway.answers["sessions.fork"] = lambda params: {"ok": True, "key": "agent:main:fork", "sessionId": "g9", "entry": {}}
     page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")])
     page.locator(".message.assistant").first.get_by_role("button", name="Fork from here").click()
@@ -119,7 +119,7 @@ def test_a_fork_opens_where_it_was_made(stored: Callable[..., Page], gateway: Fa
     page.wait_for_url("**/#agent%3Amain%3Afork")
 
 
-def test_messages_of_a_copied_conversation_can_be_asked_again(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_forked_messages_can_be_regenerated(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     copied = [*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")]
     for message in copied:
         del message["runId"]
@@ -138,7 +138,7 @@ def tell_session(gateway: FakeGateway, change: str, **more: Any) -> None:
     gateway.send({"type": "event", "event": "session", "payload": payload})
 
 
-def test_what_another_window_takes_back_goes_here_too(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_rewind_in_another_window_removes_messages(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two"), *stored_turn(3, "Third", "Three")])
     tell_session(gateway, "rewind", keepThrough="a1")
     start_run(gateway, "r9", "Second, better")
@@ -147,14 +147,14 @@ def test_what_another_window_takes_back_goes_here_too(stored: Callable[..., Page
     expect(page.locator(".message")).to_have_count(0)
 
 
-def test_a_step_back_to_a_message_that_is_not_shown_loads_anew(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_rewind_to_unloaded_message_reloads_history(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored(stored_turn(2, "Second", "Two"))
     gateway.answers["chat.history"] = lambda params: gateway.history(stored_turn(1, "First", "One"))
     tell_session(gateway, "rewind", keepThrough="t-unknown")
     expect(page.locator(".message.user > .text")).to_have_text(["First"])
 
 
-def test_a_very_long_question_is_folded(stored: Callable[..., Page]) -> None:
+def test_very_long_message_is_collapsed(stored: Callable[..., Page]) -> None:
     page = stored(stored_turn(1, "\n".join(f"line {n}" for n in range(200)), "Read."))
     text = page.locator(".message.user > .text")
     folded = text.bounding_box()
@@ -165,7 +165,7 @@ def test_a_very_long_question_is_folded(stored: Callable[..., Page]) -> None:
     assert whole["height"] > 5 * folded["height"]
 
 
-def test_a_message_that_was_stopped_before_it_began_can_be_sent_again(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+def test_message_stopped_before_start_can_be_resent(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     ended = {"role": "notice", "notice": "aborted", "runId": "r9", "messageId": "run-9-end", "content": [], "prompt": "Never begun"}
     page = stored([*stored_turn(1, "First", "One"), ended])
     expect(page.locator(".ending:visible .note")).to_have_text("Stopped before the agent answered.")

@@ -25,7 +25,7 @@ def sign_in(page: Page, site: str, path: str = "/") -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
-def test_a_person_signs_in_and_out(page: Page, site: str, admin: User) -> None:
+def test_user_signs_in_and_out(page: Page, site: str, admin: User) -> None:
     sign_in(page, site)
     expect(page.get_by_role("button", name="New chat")).to_be_visible()
     page.get_by_label("Account menu").click()
@@ -33,7 +33,7 @@ def test_a_person_signs_in_and_out(page: Page, site: str, admin: User) -> None:
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_wrong_password_is_said_in_words(page: Page, site: str, admin: User) -> None:
+def test_wrong_password_shows_error(page: Page, site: str, admin: User) -> None:
     page.goto(site)
     page.get_by_label("Username").fill("ada")
     page.get_by_label("Password").fill("wrong")
@@ -41,7 +41,7 @@ def test_a_wrong_password_is_said_in_words(page: Page, site: str, admin: User) -
     expect(page.get_by_role("alert")).to_contain_text("Wrong username or password")
 
 
-def test_the_first_administrator_follows_the_link(page: Page, site: str, database: None) -> None:
+def test_first_admin_uses_setup_link(page: Page, site: str, database: None) -> None:
     seen: list[str] = []
     page.on("request", lambda request: seen.append(f"{request.url} {request.headers.get('referer', '')}"))
     link = first_admin.create_first_admin_link(site)
@@ -57,7 +57,7 @@ def test_the_first_administrator_follows_the_link(page: Page, site: str, databas
     assert User.objects.get(username="ada").is_staff
 
 
-def test_the_admin_works_under_the_policy(page: Page, site: str, admin: User) -> None:
+def test_admin_works_under_strict_csp(page: Page, site: str, admin: User) -> None:
     sign_in(page, site, "/admin/")
     page.get_by_role("link", name="Users").first.click()
     page.get_by_role("link", name="ada").first.click()
@@ -66,7 +66,7 @@ def test_the_admin_works_under_the_policy(page: Page, site: str, admin: User) ->
     expect(page.get_by_text("was changed successfully")).to_be_visible()
 
 
-def test_a_new_account_may_chat_unless_somebody_decides_otherwise(page: Page, site: str, admin: User) -> None:
+def test_new_account_can_chat_by_default(page: Page, site: str, admin: User) -> None:
     sign_in(page, site, "/admin/accounts/user/add/")
     expect(page.get_by_label("User", exact=True)).to_be_checked()
     expect(page.get_by_text("User can chat with agents")).to_be_visible()
@@ -79,7 +79,7 @@ def test_a_new_account_may_chat_unless_somebody_decides_otherwise(page: Page, si
     assert scopes_of(User.objects.get(username="grace")) == {"operator.read", "operator.write"}
 
 
-def test_a_token_made_in_the_admin_is_shown_once(page: Page, site: str, admin: User) -> None:
+def test_admin_created_access_token_is_shown_once(page: Page, site: str, admin: User) -> None:
     sign_in(page, site, "/admin/accounts/accesstoken/add/")
     page.get_by_label("Name").fill("laptop")
     page.get_by_label("operator.read").check()
@@ -95,7 +95,7 @@ def test_a_token_made_in_the_admin_is_shown_once(page: Page, site: str, admin: U
         assert token.digest not in page.content()
 
 
-def test_tokens_are_revoked_in_the_admin(page: Page, site: str, admin: User) -> None:
+def test_access_tokens_can_be_revoked_in_admin(page: Page, site: str, admin: User) -> None:
     AccessToken.objects.create(user=admin, name="lost", prefix="abc", digest="x", scopes=[])
     sign_in(page, site, "/admin/accounts/accesstoken/")
     page.locator(".action-select").check()
@@ -106,7 +106,7 @@ def test_tokens_are_revoked_in_the_admin(page: Page, site: str, admin: User) -> 
     assert AccessToken.objects.get().revoked_at
 
 
-def test_an_operator_cannot_become_or_touch_a_superuser(page: Page, site: str, admin: User) -> None:
+def test_operator_cannot_become_or_edit_superuser(page: Page, site: str, admin: User) -> None:
     root = User.objects.create_superuser("root", password=PASSWORD)
     sign_in(page, site, f"/admin/accounts/user/{admin.pk}/change/")
     expect(page.get_by_label("Username")).to_be_visible()

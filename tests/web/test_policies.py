@@ -60,7 +60,7 @@ def cell(page: Page, tool: str, layer: str) -> Locator:
     return row(page, tool).locator(f'td[data-layer="{layer}"]')
 
 
-def test_the_answer_follows_the_question_and_the_address_holds_it(explain: Callable[..., Page]) -> None:
+def test_explanation_updates_with_form_and_url(explain: Callable[..., Page]) -> None:
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
     page = explain()
     expect(row(page, "grep")).to_contain_text("denied")
@@ -79,7 +79,7 @@ def test_the_answer_follows_the_question_and_the_address_holds_it(explain: Calla
     expect(page.locator(".matrix tr[data-tool]")).to_have_count(2)
 
 
-def test_what_is_allowed_and_not_offered_is_one_click_away_and_says_why(explain: Callable[..., Page]) -> None:
+def test_allowed_but_unavailable_tools_show_reason(explain: Callable[..., Page]) -> None:
     page = explain("/policies/?model=deepseek/deepseek-chat")
     expect(row(page, "image").locator(".badge")).to_have_text("allowed, unavailable")
     expect(row(page, "image")).to_contain_text("Images cannot be shown to the model")
@@ -91,7 +91,7 @@ def test_what_is_allowed_and_not_offered_is_one_click_away_and_says_why(explain:
     expect(row(page, "subagents")).to_contain_text("This version does not have it yet")
 
 
-def test_a_cell_leads_to_its_rule_and_a_draft_flips_verdicts_before_it_is_saved(explain: Callable[..., Page]) -> None:
+def test_cell_opens_rule_and_draft_previews_verdicts(explain: Callable[..., Page]) -> None:
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
     before = policies.current_rules().version
     page = explain()
@@ -112,7 +112,7 @@ def test_a_cell_leads_to_its_rule_and_a_draft_flips_verdicts_before_it_is_saved(
     assert policies.current_rules().row("agent", "main").deny == ("read",)
 
 
-def test_another_place_brings_its_own_rule_unless_something_was_written(explain: Callable[..., Page]) -> None:
+def test_changing_scope_loads_rule_unless_draft_was_edited(explain: Callable[..., Page]) -> None:
     policies.save_policy(scope="global", profile="minimal", deny=["exec"])
     policies.save_policy(scope="agent", subject="scout", deny=["grep"])
     page = explain("/policies/?scope=global#draft")
@@ -130,7 +130,7 @@ def test_another_place_brings_its_own_rule_unless_something_was_written(explain:
     expect(page.locator("#d-deny")).to_have_value("grep\nglob")
 
 
-def test_entries_are_suggested_and_taken_by_the_keyboard(explain: Callable[..., Page]) -> None:
+def test_entries_are_autocompleted_by_keyboard(explain: Callable[..., Page]) -> None:
     page = explain("/policies/?scope=agent&for_agent=main#draft")
     deny = page.locator("#d-deny")
     deny.press_sequentially("group:ru")
@@ -151,7 +151,7 @@ def test_entries_are_suggested_and_taken_by_the_keyboard(explain: Callable[..., 
     expect(page.locator(".entry-list:visible li")).to_have_count(0)
 
 
-def test_a_draft_is_replayed_over_the_recorded_calls(explain: Callable[..., Page], user: User, make_session: Any) -> None:
+def test_draft_is_replayed_against_recorded_calls(explain: Callable[..., Page], user: User, make_session: Any) -> None:
     before = policies.current_rules().version
     create_tool_call(user, make_session(user), name="write", status="finished")
     create_tool_call(user, make_session(user), name="web_fetch")
@@ -167,7 +167,7 @@ def test_a_draft_is_replayed_over_the_recorded_calls(explain: Callable[..., Page
     assert policies.current_rules().version == before
 
 
-def test_a_conflict_shows_what_changed_and_keeps_the_draft(explain: Callable[..., Page]) -> None:
+def test_save_conflict_shows_changes_and_keeps_draft(explain: Callable[..., Page]) -> None:
     page = explain("/policies/?scope=agent&for_agent=main#draft")
     page.locator("#d-deny").fill("write")
     save = page.get_by_role("button", name="Save rule")
@@ -184,7 +184,7 @@ def test_a_conflict_shows_what_changed_and_keeps_the_draft(explain: Callable[...
     assert policies.current_rules().row("agent", "main").deny == ("write",)
 
 
-def test_a_draft_that_breaks_a_test_is_told_and_cannot_be_saved(explain: Callable[..., Page]) -> None:
+def test_draft_failing_policy_test_cannot_be_saved(explain: Callable[..., Page]) -> None:
     save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     page = explain("/policies/?scope=agent&for_agent=main#draft")
     page.get_by_label("Also allow").fill("web_fetch")
@@ -192,7 +192,7 @@ def test_a_draft_that_breaks_a_test_is_told_and_cannot_be_saved(explain: Callabl
     expect(page.get_by_role("button", name="Save rule")).to_have_count(0)
 
 
-def test_an_earlier_version_comes_back_after_a_look_at_what_it_changes(explain: Callable[..., Page]) -> None:
+def test_earlier_version_is_restored_after_preview(explain: Callable[..., Page]) -> None:
     before = policies.current_rules().version
     policies.save_policy(scope="agent", subject="main", profile="full")
     page = explain("/policies/history/")
@@ -207,7 +207,7 @@ def test_an_earlier_version_comes_back_after_a_look_at_what_it_changes(explain: 
     assert policies.current_rules().row("agent", "main").profile == "coding"
 
 
-def test_a_test_is_written_and_deleted(explain: Callable[..., Page]) -> None:
+def test_policy_test_is_created_and_deleted(explain: Callable[..., Page]) -> None:
     page = explain("/policies/tests/")
     page.get_by_role("link", name="Create the first test").click()
     page.get_by_label("Name").fill("scout never runs a command")
@@ -231,7 +231,7 @@ def refused_messages() -> list[dict[str, Any]]:
     ]
 
 
-def test_an_operator_jumps_from_a_refused_card_to_its_explanation(
+def test_denied_card_links_operator_to_explanation(
     page: Page, site: str, gateway: FakeGateway, olga: User, make_session: Callable[..., Session]
 ) -> None:
     create_tool_call(olga, make_session(olga), name="web_fetch", run_id="r1")
@@ -246,7 +246,9 @@ def test_an_operator_jumps_from_a_refused_card_to_its_explanation(
     expect(explained.get_by_text("openai/gpt-5")).to_be_visible()
 
 
-def test_others_get_no_link_and_no_page(page: Page, site: str, gateway: FakeGateway, user: User, make_session: Any) -> None:
+def test_regular_user_gets_no_policy_link_or_page(
+    page: Page, site: str, gateway: FakeGateway, user: User, make_session: Any
+) -> None:
     call = create_tool_call(user, make_session(user), name="web_fetch", run_id="r1")
     gateway.answers["chat.history"] = lambda params: gateway.history(refused_messages())
     sign_in(page, site, user)
@@ -263,7 +265,7 @@ def test_others_get_no_link_and_no_page(page: Page, site: str, gateway: FakeGate
     expect(page.get_by_role("heading", name="Tool access explained")).to_be_visible()
 
 
-def test_on_a_phone_a_tool_unfolds_to_its_layers(browser: Browser, site: str, olga: User) -> None:
+def test_phone_tool_row_expands_to_layers(browser: Browser, site: str, olga: User) -> None:
     context = browser.new_context(**PHONE)
     try:
         page = context.new_page()
@@ -282,7 +284,7 @@ def test_on_a_phone_a_tool_unfolds_to_its_layers(browser: Browser, site: str, ol
         context.close()
 
 
-def test_it_works_without_scripts(browser: Browser, site: str, olga: User) -> None:
+def test_policy_pages_work_without_javascript(browser: Browser, site: str, olga: User) -> None:
     context = browser.new_context(java_script_enabled=False)
     try:
         page = context.new_page()
@@ -303,7 +305,7 @@ def test_it_works_without_scripts(browser: Browser, site: str, olga: User) -> No
     assert policies.current_rules().row("agent", "scout").profile == "coding"
 
 
-def test_a_server_that_does_not_answer_is_said(explain: Callable[..., Page]) -> None:
+def test_unreachable_server_is_reported(explain: Callable[..., Page]) -> None:
     page = explain()
 
     def fail(route: Route) -> None:
@@ -317,7 +319,7 @@ def test_a_server_that_does_not_answer_is_said(explain: Callable[..., Page]) -> 
     expect(page.locator("#lost")).to_be_hidden()
 
 
-def test_names_full_of_markup_stay_names(explain: Callable[..., Page], olga: User, make_session: Any) -> None:
+def test_markup_in_names_is_escaped(explain: Callable[..., Page], olga: User, make_session: Any) -> None:
     policies.save_policy(scope="group", channel="telegram", group=NASTY, sender=NASTY, deny=["exec"])
     call = create_tool_call(olga, make_session(olga), name="exec", channel="telegram", group=NASTY)
     page = explain("/policies/?channel=telegram&scope=group&for_channel=telegram")

@@ -43,7 +43,7 @@ def form(page: Page, site: str, make_user: Callable[..., User]) -> Callable[[str
     return opened
 
 
-def test_only_the_fields_of_the_scope_are_shown_and_none_that_holds_something(form: Callable[[str], Page]) -> None:
+def test_form_shows_fields_of_selected_scope(form: Callable[[str], Page]) -> None:
     page = form("add/")
     fields = {name: page.locator(f"#id_{name}") for name in ("subject", "provider", "channel", "group", "sender", "also_allow")}
 
@@ -66,7 +66,7 @@ def test_only_the_fields_of_the_scope_are_shown_and_none_that_holds_something(fo
     expect(page.locator("#id_subject_findings")).to_contain_text("Scope subagent does not use subject. Leave it blank.")
 
 
-def test_mistakes_are_said_while_typing_and_names_are_suggested(form: Callable[[str], Page]) -> None:
+def test_errors_and_suggestions_appear_while_typing(form: Callable[[str], Page]) -> None:
     page = form("add/")
     page.locator("#id_scope").select_option("agent")
     page.locator("#id_subject").fill("scout")
@@ -87,7 +87,7 @@ def test_mistakes_are_said_while_typing_and_names_are_suggested(form: Callable[[
     assert policies.current_rules().row("agent", "scout").deny == ("group:runtime",)
 
 
-def test_a_change_made_meanwhile_is_told_and_what_was_typed_stays(form: Callable[[str], Page]) -> None:
+def test_concurrent_change_is_reported_and_input_kept(form: Callable[[str], Page]) -> None:
     page = form(f"{ToolPolicy.objects.get(scope='agent', subject='main').pk}/change/")
     page.locator("#id_deny").fill("write")
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])

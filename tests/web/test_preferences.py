@@ -10,6 +10,7 @@ from django.test import Client
 
 from clawsite.accounts.models import User
 from clawsite.web.preferences import THEME_COLORS, THEME_COOKIE
+from tests.harness.page_source import compact_html
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -18,7 +19,7 @@ LANGUAGE_COOKIE = settings.LANGUAGE_COOKIE_NAME
 
 
 def html_of(response: Any) -> str:
-    tag = re.search(r"<html[^>]*>", response.content.decode())
+    tag = re.search(r"<html[^>]*>", compact_html(response.content.decode()))
     assert tag
     return tag[0]
 
@@ -29,13 +30,13 @@ def browser(client: Client, user: User) -> Client:
     return client
 
 
-def test_the_system_decides_until_somebody_does(client: Client) -> None:
+def test_system_preference_is_the_default(client: Client) -> None:
     page = client.get("/sign-in/")
     assert html_of(page) == '<html lang="en">'
     assert '<meta name="color-scheme" content="light dark">' in page.content.decode()
 
 
-def test_a_stranger_chooses_colours_for_this_browser(client: Client) -> None:
+def test_anonymous_user_can_set_theme_for_browser(client: Client) -> None:
     answer = client.post("/preferences/", {"theme": "dark", "next": "/sign-in/?next=/runs/"})
     assert (answer.status_code, answer["Location"]) == (302, "/sign-in/?next=/runs/")
     assert 'data-theme="dark"' in html_of(client.get("/sign-in/"))
@@ -43,7 +44,7 @@ def test_a_stranger_chooses_colours_for_this_browser(client: Client) -> None:
     assert "data-theme" not in html_of(client.get("/sign-in/"))
 
 
-def test_an_account_takes_its_colours_and_language_to_every_browser(browser: Client, user: User) -> None:
+def test_account_theme_and_language_apply_in_every_browser(browser: Client, user: User) -> None:
     browser.post("/preferences/", {"theme": "dark"})
     browser.post("/preferences/", {"language": "zh-hans"})
     user.refresh_from_db()
@@ -55,7 +56,7 @@ def test_an_account_takes_its_colours_and_language_to_every_browser(browser: Cli
     assert page["Content-Language"] == "zh-hans"
 
 
-def test_signing_in_brings_the_accounts_choices_along_and_signing_out_leaves_them(make_user: Any) -> None:
+def test_account_preferences_persist_after_sign_out(make_user: Any) -> None:
     user = make_user()
     User.objects.filter(pk=user.pk).update(theme="dark", language="zh-hans")
     client = Client()
@@ -64,7 +65,7 @@ def test_signing_in_brings_the_accounts_choices_along_and_signing_out_leaves_the
     assert html_of(client.get("/sign-in/")) == '<html lang="zh-Hans" data-theme="dark">'
 
 
-def test_left_to_the_browser_the_language_is_what_it_asks_for(browser: Client, user: User) -> None:
+def test_unset_language_follows_accept_language(browser: Client, user: User) -> None:
     browser.post("/preferences/", {"language": "zh-hans"})
     browser.post("/preferences/", {"language": ""})
     assert browser.cookies[LANGUAGE_COOKIE].value == ""
@@ -72,26 +73,26 @@ def test_left_to_the_browser_the_language_is_what_it_asks_for(browser: Client, u
     assert 'lang="en"' in html_of(browser.get("/account/", headers={"accept-language": "de, en;q=0.5"}))
 
 
-def test_a_script_gets_no_page(browser: Client) -> None:
+def test_json_request_gets_empty_response(browser: Client) -> None:
     answer = browser.post("/preferences/", {"theme": "light"}, headers={"accept": "application/json"})
     assert (answer.status_code, answer.content) == (204, b"")
     assert answer.cookies[THEME_COOKIE]["httponly"]
 
 
 @pytest.mark.parametrize("nonsense", [{"theme": "pink"}, {"language": "tlh"}, {"theme": '"><script>'}])
-def test_nonsense_is_refused_and_nothing_changes(browser: Client, user: User, nonsense: dict[str, str]) -> None:
+def test_invalid_preference_is_rejected_without_changes(browser: Client, user: User, nonsense: dict[str, str]) -> None:
     assert browser.post("/preferences/", nonsense).status_code == 400
     user.refresh_from_db()
     assert (user.theme, user.language) == ("system", "")
 
 
-def test_a_cookie_somebody_made_up_is_not_believed(client: Client) -> None:
+def test_forged_preference_cookie_is_ignored(client: Client) -> None:
     client.cookies[THEME_COOKIE] = '"><script>'
     client.cookies[LANGUAGE_COOKIE] = "../../etc"
     assert html_of(client.get("/sign-in/")) == '<html lang="en">'
 
 
-def test_choices_need_a_post_and_its_csrf_token_and_lead_to_no_other_site(user: User, browser: Client) -> None:
+def test_preferences_require_csrf_post_and_local_redirect(user: User, browser: Client) -> None:
     assert browser.get("/preferences/").status_code == 405
     assert browser.post("/preferences/", {"theme": "dark", "next": "https://evil.example/"})["Location"] == "/"
     strict = Client(enforce_csrf_checks=True)
@@ -101,7 +102,7 @@ def test_choices_need_a_post_and_its_csrf_token_and_lead_to_no_other_site(user: 
     assert user.theme == "dark"
 
 
-def test_the_page_can_be_installed(client: Client) -> None:
+def test_page_is_installable(client: Client) -> None:
     page = client.get("/sign-in/").content.decode()
     assert 'rel="manifest" href="/manifest.webmanifest" crossorigin="use-credentials"' in page
     manifest = client.get("/manifest.webmanifest")
@@ -122,17 +123,17 @@ def test_the_page_can_be_installed(client: Client) -> None:
             assert f"{width}x{height}" == icon["sizes"]
 
 
-def test_what_is_painted_around_the_page_is_its_paper(client: Client) -> None:
+def test_theme_color_matches_page_background(client: Client) -> None:
     tokens = (STATIC / "css/tokens.css").read_text()
     assert f"--paper: light-dark({THEME_COLORS['light']}, {THEME_COLORS['dark']});" in tokens
     client.post("/preferences/", {"theme": "dark"})
-    metas = re.findall(r'<meta name="theme-color"[^>]* content="(#\w+)"', client.get("/sign-in/").content.decode())
+    metas = re.findall(r'<meta name="theme-color"[^>]* content="(#\w+)"', compact_html(client.get("/sign-in/").content.decode()))
     assert metas == [THEME_COLORS["dark"], THEME_COLORS["dark"]]
     assert client.get("/manifest.webmanifest").json()["theme_color"] == THEME_COLORS["dark"]
 
 
 @pytest.mark.parametrize(("path", "status"), [("/not-there/", 404), ("/admin/", 403)])
-def test_errors_keep_colours_and_language(browser: Client, path: str, status: int) -> None:
+def test_error_pages_keep_theme_and_language(browser: Client, path: str, status: int) -> None:
     browser.post("/preferences/", {"theme": "dark"})
     browser.post("/preferences/", {"language": "zh-hans"})
     page = browser.get(path, follow=True)
@@ -140,7 +141,7 @@ def test_errors_keep_colours_and_language(browser: Client, path: str, status: in
     assert html_of(page) == '<html lang="zh-Hans" data-theme="dark">'
 
 
-def test_a_fault_of_ours_is_told_even_without_a_database(client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+def test_server_error_page_works_without_database(client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     client.raise_request_exception = False
     client.cookies[THEME_COOKIE] = "dark"
     client.cookies[settings.SESSION_COOKIE_NAME] = "whatever"

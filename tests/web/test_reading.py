@@ -32,7 +32,7 @@ def scroll_up(page: Page, by: int) -> None:
 LONG = "\n\n".join(f"Paragraph {n} of a long answer, with enough words in it to fill a line or so." for n in range(60))
 
 
-def test_who_reads_along_stays_at_the_end(opened: Page, gateway: FakeGateway) -> None:
+def test_view_at_the_end_follows_new_text(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", LONG, 0)
     expect(answers(opened)).to_contain_text("Paragraph 59")
@@ -43,7 +43,7 @@ def test_who_reads_along_stays_at_the_end(opened: Page, gateway: FakeGateway) ->
     expect(opened.locator("#jump")).to_be_hidden()
 
 
-def test_who_reads_further_up_is_left_there_and_can_jump_to_what_is_new(opened: Page, gateway: FakeGateway) -> None:
+def test_scrolled_up_view_stays_and_offers_jump(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.stream_text("r1", LONG, 0)
     expect(answers(opened).locator("p")).to_have_count(59)
@@ -90,7 +90,7 @@ def long_history(gateway: FakeGateway, count: int) -> None:
     gateway.answers["chat.history"] = history
 
 
-def test_older_messages_come_when_one_scrolls_up_and_nothing_jumps(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_scrolling_up_loads_older_messages_without_jumping(chat: Page, gateway: FakeGateway, site: str) -> None:
     long_history(gateway, 200)
     open_page(chat, site)
     expect(chat.locator(".run")).to_have_count(20)
@@ -115,7 +115,7 @@ FIRST_SEEN = """async (above) => {
 PLACE_OF = """(id) => document.querySelector(`[data-message-id="${id}"]`).getBoundingClientRect().top"""
 
 
-def test_five_thousand_messages_scroll(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_five_thousand_messages_are_laid_out_lazily(chat: Page, gateway: FakeGateway, site: str) -> None:
     messages = [message for n in range(1, 2501) for message in stored_turn(n, f"Question {n}", f"Answer {n}\n\nmore")]
     for message in messages:
         message["content"][0]["html"] = f"<p>{message['content'][0]['text']}</p>"
@@ -130,7 +130,7 @@ def test_five_thousand_messages_scroll(chat: Page, gateway: FakeGateway, site: s
     assert laid_out < 60  # the others are not drawn
 
 
-def test_a_link_to_a_message_shows_it_with_its_surroundings(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_message_link_shows_message_in_context(chat: Page, gateway: FakeGateway, site: str) -> None:
     long_history(gateway, 200)
     chat.goto(f"{site}/#agent%3Amain%3Amain/u50")
     target = chat.locator('[data-message-id="u50"]')
@@ -142,7 +142,7 @@ def test_a_link_to_a_message_shows_it_with_its_surroundings(chat: Page, gateway:
     expect(chat.get_by_text("Question 200", exact=True)).to_be_in_viewport()
 
 
-def test_scrolling_down_from_a_linked_message_leads_back_to_the_present(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_scrolling_down_from_linked_message_reaches_latest(chat: Page, gateway: FakeGateway, site: str) -> None:
     long_history(gateway, 80)
     chat.goto(f"{site}/#agent%3Amain%3Amain/u30")
     expect(chat.locator('[data-message-id="u30"]')).to_be_focused(timeout=20_000)
@@ -160,7 +160,7 @@ def test_scrolling_down_from_a_linked_message_leads_back_to_the_present(chat: Pa
     assert numbers == list(range(numbers[0], 81))
 
 
-def test_a_message_that_is_gone_is_said(chat: Page, gateway: FakeGateway, site: str) -> None:
+def test_link_to_missing_message_shows_notice(chat: Page, gateway: FakeGateway, site: str) -> None:
     def history(params: dict[str, Any]) -> dict[str, Any]:
         if "around" in params:
             raise Refused("NOT_FOUND", "this conversation has no message 'gone' any more")

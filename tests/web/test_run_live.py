@@ -24,7 +24,7 @@ def opened(page: Page, live: Stack, user: User, prompt: str) -> tuple[Page, Run]
     return page, Run.objects.get(pk=accepted.pk)
 
 
-def test_a_run_is_followed_to_its_end(page: Page, live: Stack, user: User) -> None:
+def test_run_page_follows_run_to_its_end(page: Page, live: Stack, user: User) -> None:
     page, run = opened(page, live, user, "[[tokens=30 delay_ms=100]] count the sheep")
     expect(page.locator("#live")).to_be_visible(timeout=PATIENCE)
     expect(page.locator("#status")).to_have_text("completed", timeout=PATIENCE)
@@ -35,7 +35,7 @@ def test_a_run_is_followed_to_its_end(page: Page, live: Stack, user: User) -> No
 
 
 @on_phone
-def test_a_run_is_stopped_from_its_page(page: Page, live: Stack, user: User) -> None:
+def test_run_can_be_stopped_from_its_page(page: Page, live: Stack, user: User) -> None:
     page, _run = opened(page, live, user, "[[tokens=400 delay_ms=100]] count many sheep")
     expect(page.locator("#now-state")).to_have_text("running", timeout=PATIENCE)
     page.get_by_role("button", name="Stop").click()
@@ -43,7 +43,7 @@ def test_a_run_is_stopped_from_its_page(page: Page, live: Stack, user: User) -> 
     expect(page.locator("#story .note").last).to_have_text(re.compile("Stopped"))
 
 
-def test_a_run_with_an_error_is_played_back_and_exported(page: Page, live: Stack, user: User) -> None:
+def test_failed_run_is_played_back_and_exported(page: Page, live: Stack, user: User) -> None:
     broken = '[[tool=glob args={"pattern":"*"}]] [[tool=read args={"path":"not-there.txt"}]] look around'
     page, run = opened(page, live, user, broken)
     expect(page.locator("#status")).to_have_text("completed", timeout=PATIENCE)
@@ -70,7 +70,7 @@ def test_a_run_with_an_error_is_played_back_and_exported(page: Page, live: Stack
     assert [event["seq"] for event in exported["events"]] == list(range(1, run.seq + 1))
 
 
-def test_the_dashboard_knows_who_is_connected_and_who_works(
+def test_dashboard_counts_connected_clients_and_workers(
     browser: Browser, live: Stack, make_user: Callable[..., User], open_chat: OpenChat
 ) -> None:
     first = open_chat("agent:main:counted")

@@ -35,7 +35,7 @@ def text_of(answer: Any) -> str:
     return str(answer.content.decode())
 
 
-def test_the_summary_needs_no_script(user: User, flight: Run) -> None:
+def test_summary_works_without_javascript(user: User, flight: Run) -> None:
     page = text_of(signed_in(user).get(f"/runs/{flight.pk}/"))
     for words in (
         "Compare the two notes",
@@ -50,7 +50,7 @@ def test_the_summary_needs_no_script(user: User, flight: Run) -> None:
     assert "deny entry `write`" in page
 
 
-def test_the_list_has_ones_own_runs_and_pages(user: User, flight: Run, make_user: Callable[..., User], make_session: Any) -> None:
+def test_run_list_shows_own_runs_with_paging(user: User, flight: Run, make_user: Callable[..., User], make_session: Any) -> None:
     other = make_user()
     create_recorded_run(other, make_session(other), "theirs")
     client = signed_in(user)
@@ -62,14 +62,14 @@ def test_the_list_has_ones_own_runs_and_pages(user: User, flight: Run, make_user
     ] * 3
 
 
-def test_a_stranger_finds_no_run_and_nobody_looks_without_signing_in(flight: Run, make_user: Callable[..., User]) -> None:
+def test_run_page_is_hidden_from_other_users(flight: Run, make_user: Callable[..., User]) -> None:
     stranger = signed_in(make_user())
     for address in (f"/runs/{flight.pk}/", f"/runs/{flight.pk}/export/", "/runs/99999999999999999999999999/"):
         assert stranger.get(address).status_code == 404
         assert Client().get(address).status_code == 302
 
 
-def test_an_operator_sees_how_it_went_and_no_words(flight: Run, make_user: Callable[..., User]) -> None:
+def test_operator_sees_run_without_message_text(flight: Run, make_user: Callable[..., User]) -> None:
     operator = signed_in(make_user("Operator"))
     page = text_of(operator.get(f"/runs/{flight.pk}/"))
     assert "refused by layer agent" in page and "not its content" in page
@@ -78,7 +78,7 @@ def test_an_operator_sees_how_it_went_and_no_words(flight: Run, make_user: Calla
         assert secret not in page and secret not in export
 
 
-def test_the_export_has_the_summary_and_every_event(user: User, flight: Run) -> None:
+def test_export_contains_summary_and_every_event(user: User, flight: Run) -> None:
     answer = signed_in(user).get(f"/runs/{flight.pk}/export/")
     assert answer["Content-Disposition"] == f'attachment; filename="run-{flight.pk}.json"'
     exported = json.loads(answer.content)
@@ -86,7 +86,7 @@ def test_the_export_has_the_summary_and_every_event(user: User, flight: Run) -> 
     assert (exported["run"]["runId"], exported["attempts"], len(exported["toolCalls"])) == ("k1", 2, 3)
 
 
-def test_a_run_whose_events_are_gone_says_so(user: User, flight: Run) -> None:
+def test_run_with_purged_events_shows_notice(user: User, flight: Run) -> None:
     Event.objects.filter(run=flight).delete()
     assert "were deleted because of their age" in text_of(signed_in(user).get(f"/runs/{flight.pk}/"))
 
@@ -108,7 +108,7 @@ def answer(events: list[dict[str, Any]], asked: dict[str, Any], *, ended: bool =
     return {"id": asked["id"], "runId": "k1", "status": "completed", "ended": ended, "events": new, "more": more}
 
 
-def test_it_opens_at_the_end_with_everything_that_happened(recorder: Page) -> None:
+def test_recorder_opens_at_end_of_run(recorder: Page) -> None:
     story = recorder.locator("#story")
     expect(story.locator(".call")).to_have_count(3)
     expect(story.locator(".call .verdict").last).to_have_text("denied by policy layer agent")
@@ -120,7 +120,7 @@ def test_it_opens_at_the_end_with_everything_that_happened(recorder: Page) -> No
     assert recorder.locator(".lanes .fault").count() == 2
 
 
-def test_keys_step_and_jump(recorder: Page) -> None:
+def test_keyboard_steps_and_jumps_through_events(recorder: Page) -> None:
     recorder.locator("#scrub").focus()
     recorder.keyboard.press("Home")
     expect(recorder.locator("#place")).to_have_text(re.compile("event 1 of"))
@@ -140,7 +140,7 @@ def test_keys_step_and_jump(recorder: Page) -> None:
     expect(recorder.locator("#story .note.bad")).to_have_count(0)
 
 
-def test_the_text_of_a_moment_is_what_had_been_said_by_then(recorder: Page) -> None:
+def test_playback_shows_text_up_to_current_event(recorder: Page) -> None:
     recorder.locator("#events-stream").select_option("assistant")
     recorder.locator("#events-list li").nth(1).locator("summary").click()
     expect(recorder.locator("#events-list li pre:visible")).to_contain_text('"delta": "look "')
@@ -149,7 +149,7 @@ def test_the_text_of_a_moment_is_what_had_been_said_by_then(recorder: Page) -> N
     expect(recorder.locator("#story .thought:visible")).to_contain_text("Two notes are meant")
 
 
-def test_it_plays_to_the_end(recorder: Page) -> None:
+def test_playback_runs_to_the_end(recorder: Page) -> None:
     recorder.locator("#speed").select_option("16")
     recorder.get_by_role("button", name="Play").click()
     expect(recorder.locator("#play")).to_have_attribute("aria-pressed", "true")
@@ -157,7 +157,7 @@ def test_it_plays_to_the_end(recorder: Page) -> None:
     expect(recorder.locator("#now-state")).to_have_text("completed")
 
 
-def test_a_click_on_the_lanes_goes_there(recorder: Page) -> None:
+def test_clicking_the_lanes_seeks(recorder: Page) -> None:
     box = recorder.locator("#lanes").bounding_box()
     assert box
     recorder.mouse.click(box["x"] + 2, box["y"] + 8)
@@ -166,7 +166,7 @@ def test_a_click_on_the_lanes_goes_there(recorder: Page) -> None:
     expect(recorder.locator("#story .call")).to_have_count(2)
 
 
-def test_a_run_that_goes_on_is_followed_and_stopped(
+def test_active_run_is_followed_and_can_be_stopped(
     page: Page, gateway: FakeGateway, site: str, user: User, make_session: Callable[..., Session]
 ) -> None:
     run = create_recorded_run(user, make_session(user, "agent:main:talk"), ended=False)
@@ -183,7 +183,7 @@ def test_a_run_that_goes_on_is_followed_and_stopped(
     assert gateway.wait_for_calls("chat.abort", 1) == [{"sessionKey": "agent:main:talk", "runId": "k1"}]
 
 
-def test_without_a_socket_for_it_the_stored_run_is_played(
+def test_stored_run_plays_without_gateway_access(
     page: Page, gateway: FakeGateway, site: str, flight: Run, make_user: Callable[..., User]
 ) -> None:
     def refuse(asked: dict[str, Any]) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def test_without_a_socket_for_it_the_stored_run_is_played(
 
 
 @pytest.mark.parametrize("night", [False, True], ids=["day", "night"])
-def test_a_phone_has_room_for_all_of_it(browser: Browser, site: str, user: User, flight: Run, night: bool) -> None:
+def test_run_page_fits_on_phone(browser: Browser, site: str, user: User, flight: Run, night: bool) -> None:
     context = browser.new_context(viewport=PHONE, is_mobile=True, has_touch=True, color_scheme="dark" if night else "light")
     page = context.new_page()
     faults: list[str] = []

@@ -34,7 +34,7 @@ def choose(page: Page, title: str, act: str) -> None:
     page.get_by_role("menuitem", name=act).click()
 
 
-def test_conversations_stand_in_groups_by_when_they_were_used(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_conversations_are_grouped_by_last_use(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows += [row("a", "Held", age=9 * DAY, pinned=True), row("b", "Last one", age=DAY), row("c", "Week", age=4 * DAY)]
     gateway.rows += [row("d", "Long ago", age=40 * DAY)]
     open_page(chat, site)
@@ -44,7 +44,7 @@ def test_conversations_stand_in_groups_by_when_they_were_used(chat: Page, gatewa
     assert titles(chat) == ["Held", "Main talk", "Last one", "Week", "Long ago"]
 
 
-def test_rows_say_what_their_agents_do(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_rows_show_session_status(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows += [row("run", status="running"), row("ask", status="waiting", waitingFor="approval")]
     gateway.rows += [row("queue", status="queued"), row("news", unread=True), row("quiet")]
     open_page(chat, site)
@@ -54,7 +54,7 @@ def test_rows_say_what_their_agents_do(chat: Page, gateway: FakeSessions, site: 
     expect(item(chat, "quiet").locator(".mark")).to_be_hidden()
 
 
-def test_runs_of_other_conversations_are_seen_at_once(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_status_of_other_conversations_updates_live(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows.append(row("other", "Elsewhere", age=HOUR))
     open_page(chat, site)
     element = item(chat, "Elsewhere").element_handle()
@@ -68,7 +68,7 @@ def test_runs_of_other_conversations_are_seen_at_once(chat: Page, gateway: FakeS
     assert element.evaluate("e => e.isConnected")  # the same element all the time
 
 
-def test_five_hundred_conversations_come_in_pages(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_five_hundred_conversations_are_paged(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows += [row(f"n{n:03}", age=n * HOUR) for n in range(1, 500)]
     open_page(chat, site)
     rows = chat.locator("#session-list li")
@@ -85,14 +85,14 @@ def test_five_hundred_conversations_come_in_pages(chat: Page, gateway: FakeSessi
     expect(chat.get_by_role("button", name="Show more")).to_be_hidden()
 
 
-def test_a_conversation_further_down_is_found_by_its_address(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_unloaded_conversation_opens_by_url(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows += [row(f"n{n:03}", age=n * HOUR) for n in range(1, 200)]
     chat.goto(f"{site}/#agent:main:n180")
     expect(chat.locator("#title")).to_have_text("n180")
     expect(item(chat, "n180").get_by_role("link")).to_have_attribute("aria-current", "page")
 
 
-def test_a_new_name_is_shown_at_once_and_kept(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_rename_is_shown_immediately_and_saved(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows.append(row("trip", "Trip"))
     open_page(chat, site)
     choose(chat, "Trip", "Rename")
@@ -105,7 +105,7 @@ def test_a_new_name_is_shown_at_once_and_kept(chat: Page, gateway: FakeSessions,
     expect(item(chat, "Trip to Lyon").get_by_role("link")).to_be_focused()
 
 
-def test_a_refused_name_is_taken_back_and_explained(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_rejected_rename_is_reverted_with_reason(chat: Page, gateway: FakeSessions, site: str) -> None:
     def refuse(params: dict[str, str]) -> dict[str, str]:
         raise Refused("INVALID_REQUEST", "only its owner may change this session")
 
@@ -120,7 +120,7 @@ def test_a_refused_name_is_taken_back_and_explained(chat: Page, gateway: FakeSes
     expect(item(chat, "Trip")).to_be_visible()
 
 
-def test_escape_leaves_the_name_as_it_was(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_escape_cancels_rename(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows.append(row("trip", "Trip"))
     open_page(chat, site)
     item(chat, "Trip").get_by_role("link").focus()
@@ -131,7 +131,7 @@ def test_escape_leaves_the_name_as_it_was(chat: Page, gateway: FakeSessions, sit
     assert gateway.calls("sessions.patch") == []
 
 
-def test_pinned_ones_go_first(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_pinned_conversations_are_listed_first(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows += [row("a", "First", age=HOUR), row("b", "Second", age=2 * HOUR)]
     open_page(chat, site)
     choose(chat, "Second", "Pin")
@@ -141,7 +141,7 @@ def test_pinned_ones_go_first(chat: Page, gateway: FakeSessions, site: str) -> N
     expect(chat.locator("#session-list .name").last).to_have_text("Second")
 
 
-def test_what_is_archived_has_a_list_of_its_own(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_archived_conversations_have_their_own_list(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows.append(row("old", "Done with", age=HOUR))
     open_page(chat, site)
     choose(chat, "Done with", "Archive")
@@ -154,7 +154,7 @@ def test_what_is_archived_has_a_list_of_its_own(chat: Page, gateway: FakeSession
     expect(item(chat, "Done with")).to_be_visible()
 
 
-def test_deleting_can_be_undone(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_deleted_conversation_can_be_restored(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows.append(row("trip", "Trip", age=HOUR))
     open_page(chat, site)
     item(chat, "Trip").get_by_role("link").click()
@@ -169,7 +169,7 @@ def test_deleting_can_be_undone(chat: Page, gateway: FakeSessions, site: str) ->
     assert gateway.calls("sessions.restore") == [{"sessionId": "g-trip"}]
 
 
-def test_the_main_conversation_is_not_deleted_but_begun_anew(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_main_conversation_is_reset_instead_of_deleted(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.answers["sessions.reset"] = lambda params: {"ok": True}
     open_page(chat, site)
     item(chat, "Main talk").hover()
@@ -184,7 +184,7 @@ def test_the_main_conversation_is_not_deleted_but_begun_anew(chat: Page, gateway
 
 
 @pytest.mark.parametrize("age", [2 * HOUR, 3 * DAY], ids=["in one group", "alone in its group"])
-def test_the_list_is_used_without_a_mouse(chat: Page, gateway: FakeSessions, site: str, age: int) -> None:
+def test_list_works_by_keyboard(chat: Page, gateway: FakeSessions, site: str, age: int) -> None:
     gateway.rows += [row("a", "Alpha", age=HOUR), row("b", "Beta", age=age)]
     open_page(chat, site)
     item(chat, "Main talk").get_by_role("link").focus()
@@ -213,7 +213,7 @@ def test_the_list_is_used_without_a_mouse(chat: Page, gateway: FakeSessions, sit
     expect(chat.locator("#title")).to_have_text("Main talk")
 
 
-def test_search_finds_messages_and_leads_to_them(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_search_finds_and_opens_messages(chat: Page, gateway: FakeSessions, site: str) -> None:
     found = {"sessionKey": KEY, "sessionId": "g1", "title": "Main talk", "role": "assistant", "timestamp": 1}
     hits = [
         {**found, "messageId": "m7", "snippet": "…the <b>garden</b> shed", "matches": [[8, 14]]},
@@ -241,7 +241,7 @@ def test_search_finds_messages_and_leads_to_them(chat: Page, gateway: FakeSessio
     expect(item(chat, "Main talk")).to_be_visible()
 
 
-def test_an_answer_to_an_earlier_search_comes_too_late(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_stale_search_response_is_ignored(chat: Page, gateway: FakeSessions, site: str) -> None:
     hit = {"sessionKey": KEY, "title": "T", "messageId": "m", "role": "user", "matches": [], "timestamp": 1}
     gateway.answers["sessions.search"] = None
     open_page(chat, site)
@@ -256,7 +256,7 @@ def test_an_answer_to_an_earlier_search_comes_too_late(chat: Page, gateway: Fake
     expect(chat.locator("#found-note")).to_have_text("Nothing found")
 
 
-def test_with_several_agents_one_chooses_who_answers(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_new_chat_offers_choice_of_agents(chat: Page, gateway: FakeSessions, site: str) -> None:
     agents = [{"id": "main", "name": "Main", "model": None}, {"id": "research", "name": "Research", "model": {"primary": "demo/x"}}]
     gateway.answers["agents.list"] = lambda params: {"defaultId": "main", "agents": agents}
     open_page(chat, site)
@@ -267,13 +267,13 @@ def test_with_several_agents_one_chooses_who_answers(chat: Page, gateway: FakeSe
     assert "agent%3Aresearch%3Aweb-" in chat.url
 
 
-def test_with_one_agent_there_is_nothing_to_choose(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_single_agent_hides_the_agent_picker(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_page(chat, site)
     expect(item(chat, "Main talk")).to_be_visible()
     expect(chat.locator("#choose-agent")).to_be_hidden()
 
 
-def test_what_is_shown_counts_as_read(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_opened_conversation_is_marked_read(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.rows.append(row("news", "News", unread=True))
     open_page(chat, site)
     assert gateway.wait_for_calls("sessions.read") == [{"key": KEY}]
@@ -282,7 +282,7 @@ def test_what_is_shown_counts_as_read(chat: Page, gateway: FakeSessions, site: s
     expect(item(chat, "News").locator(".mark")).to_be_hidden()
 
 
-def test_who_may_only_read_is_offered_no_changes(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_read_only_user_gets_no_edit_actions(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.scopes = ["operator.read"]
     open_page(chat, site)
     item(chat, "Main talk").hover()
@@ -291,7 +291,7 @@ def test_who_may_only_read_is_offered_no_changes(chat: Page, gateway: FakeSessio
     assert gateway.calls("sessions.read") == []
 
 
-def test_on_a_phone_the_list_is_a_drawer(chat: Page, gateway: FakeSessions, site: str) -> None:
+def test_list_is_a_drawer_on_phone(chat: Page, gateway: FakeSessions, site: str) -> None:
     chat.set_viewport_size({"width": 390, "height": 844})
     gateway.rows.append(row("trip", "Trip", age=HOUR))
     open_page(chat, site)

@@ -28,7 +28,7 @@ def choose(page: Page, title: str, act: str) -> None:
     page.get_by_role("menuitem", name=act).click()
 
 
-def test_the_list_of_another_window_follows(open_chat: OpenChat, page: Page) -> None:
+def test_list_updates_in_another_window(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:main:followed")
     second = open_chat("agent:main:elsewhere", page.context.new_page())
     show_chat_list(second)
@@ -46,7 +46,7 @@ def test_the_list_of_another_window_follows(open_chat: OpenChat, page: Page) -> 
     expect(item(first, "Sheep").locator(".pin")).to_be_visible()
 
 
-def test_an_answer_that_nobody_has_seen_is_new(open_chat: OpenChat, user: User) -> None:
+def test_unseen_answer_is_marked_new(open_chat: OpenChat, user: User) -> None:
     page = open_chat("agent:main:unseen")
     # Slow enough that the answer is still incomplete when the chat is left.
     send(page, "[[tokens=40 delay_ms=100]] tell me later")
@@ -67,7 +67,7 @@ def test_an_answer_that_nobody_has_seen_is_new(open_chat: OpenChat, user: User) 
 
 
 @on_desk_and_phone
-def test_search_leads_to_the_message(open_chat: OpenChat) -> None:
+def test_search_result_opens_the_message(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:searched")
     send(page, '[[text="The zephyr blows over the hills"]] weather')
     answered(page, re.compile("zephyr"))
@@ -88,7 +88,7 @@ def test_search_leads_to_the_message(open_chat: OpenChat) -> None:
         expect(page.locator(".message.assistant.pointed-at")).to_contain_text(said, timeout=TIMEOUT_MS)
 
 
-def test_a_deleted_conversation_comes_back_whole(open_chat: OpenChat, page: Page) -> None:
+def test_deleted_conversation_is_restored_completely(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:demo:undone")
     send(first, "What can you do?")
     answered(first, re.compile("demo model"))
@@ -103,7 +103,7 @@ def test_a_deleted_conversation_comes_back_whole(open_chat: OpenChat, page: Page
     expect(item(second, "What can you do?")).to_be_visible(timeout=TIMEOUT_MS)
 
 
-def test_what_is_archived_leaves_the_list_of_every_window(open_chat: OpenChat, page: Page) -> None:
+def test_archived_conversation_disappears_in_every_window(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:demo:put-away")
     send(first, "Search my files for hello")
     answered(first)
@@ -117,7 +117,7 @@ def test_what_is_archived_leaves_the_list_of_every_window(open_chat: OpenChat, p
 
 
 @on_desk_and_phone
-def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
+def test_details_show_the_last_run(open_chat: OpenChat, user: User) -> None:
     page = open_chat("agent:main:detailed")
     send(page, '[[tool=glob args={"pattern":"*"}]] look around')
     answered(page)
@@ -129,6 +129,7 @@ def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
     expect(steps.last).to_have_text("Completed")
     assert "glob" in steps.all_inner_texts()
     page.locator("#thinking-level").select_option("low")
+    wait_until(page, Session.objects.filter(owner=user, thinking_level="low").exists)
     page.reload()
     if is_phone(page):  # a sheet over the conversation, so it does not stay open
         page.get_by_role("button", name="Details").click()
@@ -136,7 +137,7 @@ def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
     expect(page.locator("#usage")).to_contain_text("tokens")
 
 
-def test_agent_and_model_are_chosen_and_the_context_is_measured(open_chat: OpenChat, user: User) -> None:
+def test_agent_and_model_are_selectable_with_context_meter(open_chat: OpenChat, user: User) -> None:
     page = open_chat("agent:demo:before-the-choice")
     page.get_by_role("button", name="Details").click()
     page.locator("#agent").select_option("main")
@@ -154,7 +155,7 @@ def test_agent_and_model_are_chosen_and_the_context_is_measured(open_chat: OpenC
     expect(page.locator("#agent")).to_have_value("main")
 
 
-def test_one_acts_and_goes_elsewhere_from_the_palette(open_chat: OpenChat) -> None:
+def test_palette_runs_actions_and_navigates(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:by-keys")
     send(page, '[[text="here it is"]] find the keys')
     answered(page, "here it is")
@@ -180,7 +181,7 @@ def test_one_acts_and_goes_elsewhere_from_the_palette(open_chat: OpenChat) -> No
     expect(page.locator("#title")).to_have_text("Lost keys", timeout=TIMEOUT_MS)
 
 
-def test_who_may_read_all_conversations_lists_their_own(live: Stack, make_user: Any, make_session: Any, page: Page) -> None:
+def test_auditor_list_shows_only_own_conversations(live: Stack, make_user: Any, make_session: Any, page: Page) -> None:
     make_session(make_user(), "agent:main:secret-plan")
     auditor = make_user("User", "Auditor")
     make_session(auditor, "agent:main:own-plan")

@@ -120,7 +120,7 @@ def field(page: Page) -> Locator:
 # Who is in it
 
 
-def test_the_owner_shares_it_with_somebody_and_takes_it_back(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_owner_shares_and_unshares_conversation(opened: Open, plan: Session, ada: User, bert: User) -> None:
     hers, his = opened(ada, plan.key), opened(bert)
     section = people(hers)
     expect(section).to_contain_text("Only you can see this chat.")
@@ -153,7 +153,7 @@ def test_the_owner_shares_it_with_somebody_and_takes_it_back(opened: Open, plan:
     assert SessionMember.objects.get(session=plan).role == "writer"
 
 
-def test_nobody_shares_what_nobody_has_written_in(opened: Open, ada: User) -> None:
+def test_empty_conversation_cannot_be_shared(opened: Open, ada: User) -> None:
     page = opened(ada, "agent:main:not-yet")
     page.get_by_role("button", name="Details").click()
     expect(page.locator("#usage-title")).to_be_visible()
@@ -162,7 +162,7 @@ def test_nobody_shares_what_nobody_has_written_in(opened: Open, ada: User) -> No
     expect(page.locator("#people")).to_be_visible()
 
 
-def test_a_guest_leaves(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_guest_can_leave_shared_conversation(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "viewer")
     page = opened(bert, shared(plan))
     section = people(page)
@@ -181,7 +181,7 @@ def test_a_guest_leaves(opened: Open, plan: Session, ada: User, bert: User) -> N
     assert not SessionMember.objects.filter(session=plan).exists()
 
 
-def test_a_guest_pins_and_archives_for_themselves_and_cannot_rename(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_guest_has_own_pins_but_cannot_rename(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "writer")
     page = opened(bert, shared(plan))
     item(page, "The plan").hover()
@@ -210,7 +210,7 @@ def test_a_guest_pins_and_archives_for_themselves_and_cannot_rename(opened: Open
 # What is said in it
 
 
-def test_both_see_the_same_answer_grow_and_who_asked(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_participants_see_live_answer_and_its_sender(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "writer")
     hers, his = opened(ada, plan.key), opened(bert, shared(plan))
     send(his, "[[tokens=40 delay_ms=60]] count")
@@ -234,7 +234,7 @@ def test_both_see_the_same_answer_grow_and_who_asked(opened: Open, plan: Session
         expect(page.get_by_role("button", name="Edit and resend")).to_have_count(1)
 
 
-def test_messages_that_wait_are_taken_back_by_their_authors(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_queued_message_can_be_removed_only_by_author(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "writer")
     hers, his = opened(ada, plan.key), opened(bert, shared(plan))
     send(hers, "[[hang]] work")
@@ -252,7 +252,7 @@ def test_messages_that_wait_are_taken_back_by_their_authors(opened: Open, plan: 
     expect(his.locator(".ending")).to_contain_text("Stopped")
 
 
-def test_who_may_only_read_is_told_so_until_they_may_write(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_viewer_is_read_only_until_granted_write_access(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "viewer")
     hers, his = opened(ada, plan.key), opened(bert, shared(plan))
     expect(his.locator("#composer-note")).to_have_text("You can read this chat but can’t write in it. Ask Ada Lovelace for access.")
@@ -277,7 +277,7 @@ def test_who_may_only_read_is_told_so_until_they_may_write(opened: Open, plan: S
     expect(field(his)).to_be_focused()
 
 
-def test_a_reader_goes_on_in_a_copy(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_viewer_can_continue_in_a_fork(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "viewer")
     hers, his = opened(ada, plan.key), opened(bert, shared(plan))
     ask(hers, '[[text="One"]] first', "One")
@@ -288,7 +288,7 @@ def test_a_reader_goes_on_in_a_copy(opened: Open, plan: Session, ada: User, bert
     expect(answers(hers)).to_have_text(["One"])
 
 
-def test_it_is_taken_away_from_somebody_who_looks_at_it(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_unsharing_closes_the_guests_open_conversation(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "writer")
     hers, his = opened(ada, plan.key), opened(bert, shared(plan))
     ask(hers, '[[text="Secret"]] tell', "Secret")
@@ -308,7 +308,7 @@ def test_it_is_taken_away_from_somebody_who_looks_at_it(opened: Open, plan: Sess
     expect(his.get_by_role("heading", name="This chat is not shared with you")).to_be_visible()
 
 
-def test_what_its_owner_deletes_is_gone_for_all_and_comes_back_for_all(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_delete_and_restore_apply_to_all_participants(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "writer")
     hers, his = opened(ada, plan.key), opened(bert, shared(plan))
     ask(hers, '[[text="One"]] first', "One")
@@ -322,7 +322,7 @@ def test_what_its_owner_deletes_is_gone_for_all_and_comes_back_for_all(opened: O
     expect(item(his, "The plan")).to_be_visible()
 
 
-def test_everybody_keeps_a_main_conversation_of_their_own(opened: Open, ada: User, bert: User) -> None:
+def test_each_user_keeps_own_main_conversation(opened: Open, ada: User, bert: User) -> None:
     hers, his = opened(ada, "agent:main:main"), opened(bert, "agent:main:main")
     ask(hers, '[[text="For Ada"]] a question of Ada', "For Ada")
     ask(his, '[[text="For Bert"]] a question of Bert', "For Bert")
@@ -343,7 +343,7 @@ def test_everybody_keeps_a_main_conversation_of_their_own(opened: Open, ada: Use
     expect(his.locator(".message.assistant.pointed-at")).to_contain_text("Again for Ada")
 
 
-def test_one_link_leads_everybody_to_the_same_message(opened: Open, plan: Session, ada: User, bert: User) -> None:
+def test_message_link_works_for_all_participants(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "viewer")
     hers = opened(ada, plan.key)
     ask(hers, '[[text="One"]] first', "One")
@@ -364,7 +364,7 @@ def test_one_link_leads_everybody_to_the_same_message(opened: Open, plan: Sessio
 
 
 @pytest.mark.parametrize("size", [{"viewport": {"width": 1280, "height": 860}}, PHONE], ids=["desk", "phone"])
-def test_everybody_can_use_it(opened: Open, plan: Session, ada: User, bert: User, size: dict[str, Any]) -> None:
+def test_shared_conversation_is_accessible(opened: Open, plan: Session, ada: User, bert: User, size: dict[str, Any]) -> None:
     share(ada, plan, bert.username, "viewer")
     hers, his = opened(ada, plan.key, **size), opened(bert, shared(plan), **size)
     field(hers).fill('[[text="One"]] first')

@@ -13,6 +13,7 @@ from clawsite.accounts.models import User
 from sessions_app.models import Freeze, Run, Session
 from sessions_app.runs import freezes, lifecycle
 from sessions_app.sessions.service import ensure_session
+from tests.harness.page_source import compact_html
 from tests.harness.stack import Stack
 from tests.web.chat_page import TIMEOUT_MS, answers, open_page, send
 
@@ -46,7 +47,7 @@ def stop(scope: str = "all", subject: str = "") -> Freeze:
     return freezes.freeze(scope, subject, reason="it <b>deletes</b> files", by=None, by_name="host")[0]
 
 
-def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
+def test_operator_freezes_and_resumes_with_reasons(operator: User) -> None:
     client = signed_in(operator)
     answer = client.post("/stops/stop/", {"scope": "all", "reason": "it deletes files", "next": "/admin/"})
     assert (answer.status_code, answer["Location"]) == (302, "/admin/")
@@ -64,7 +65,7 @@ def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
 
 
 @pytest.mark.parametrize("address", ["/stops/stop/", "/stops/resume/"])
-def test_nothing_happens_without_a_reason_a_token_of_the_form_or_the_right(operator: User, user: User, address: str) -> None:
+def test_invalid_or_unauthorized_freeze_requests_are_rejected(operator: User, user: User, address: str) -> None:
     if address.endswith("resume/"):
         stop()
     before = [each.pk for each in freezes.list_active()]
@@ -77,18 +78,18 @@ def test_nothing_happens_without_a_reason_a_token_of_the_form_or_the_right(opera
     assert [each.pk for each in freezes.list_active()] == before
 
 
-def test_only_operators_open_the_page(user: User) -> None:
+def test_freeze_page_is_operator_only(user: User) -> None:
     assert signed_in(user).get("/stops/").status_code == 403
     assert Client().get("/stops/").status_code == 302
 
 
 @pytest.mark.parametrize("elsewhere", ["https://example.com/", "//example.com/", "javascript:alert(1)"])
-def test_the_way_back_leads_to_pages_of_ours_only(operator: User, elsewhere: str) -> None:
+def test_return_url_never_leaves_the_site(operator: User, elsewhere: str) -> None:
     answer = signed_in(operator).post("/stops/stop/", {"scope": "all", "reason": "x", "next": elsewhere})
     assert answer["Location"] == "/stops/"
 
 
-def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator: User, make_user: Callable[..., User]) -> None:
+def test_dashboard_has_freeze_button_and_shows_active_freezes(operator: User, make_user: Callable[..., User]) -> None:
     client = signed_in(operator)
     page = client.get("/admin/").content.decode()
     assert "Stop everything" in page
@@ -110,18 +111,16 @@ def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator
     assert "Stop everything" not in auditor
 
 
-def test_an_agent_has_the_button_on_its_page_in_the_admin(operator: User) -> None:
+def test_agent_admin_page_has_freeze_button(operator: User) -> None:
     agent = Agent.objects.get(slug="main")
-    page = signed_in(operator).get(f"/admin/agents/agent/{agent.pk}/change/").content.decode()
+    page = compact_html(signed_in(operator).get(f"/admin/agents/agent/{agent.pk}/change/").content.decode())
     assert "Freeze agent main" in page
-    assert '<input type="hidden" name="scope" value="agent"><input type="hidden" name="subject" value="main">' in page
+    assert '<input type="hidden" name="scope" value="agent"> <input type="hidden" name="subject" value="main">' in page
     assert "css/stops.css" in page
     assert "Freeze agent" not in signed_in(operator).get("/admin/agents/agent/add/").content.decode()
 
 
-def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
-    operator: User, user: User, make_session: Callable[..., Session]
-) -> None:
+def test_run_page_shows_operator_button_and_public_banner(operator: User, user: User, make_session: Callable[..., Session]) -> None:
     accepted = lifecycle.accept_run(user=user, session=make_session(user), run_id="k1", prompt="hi")
     address = f"/runs/{accepted.pk}/"
     assert "Freeze this run" in signed_in(operator).get(address).content.decode()
@@ -133,7 +132,7 @@ def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
     assert "Resume…" in signed_in(operator).get(address).content.decode()
 
 
-def test_the_whole_story_in_a_browser(page: Page, live: Stack, operator: User) -> None:
+def test_frozen_run_completes_after_resume(page: Page, live: Stack, operator: User) -> None:
     """A run is under way; the button on the dashboard stops it; the chat says why; resuming brings the whole answer."""
     live.sign_in(page, operator)
     key = "agent:main:halted"

@@ -10,7 +10,7 @@ from tests.web.chat_page import start_run, stored_message
 from tests.web.fake_gateway import FakeGateway
 
 
-def test_thinking_has_a_clock_and_then_its_duration(opened: Page, gateway: FakeGateway) -> None:
+def test_thinking_shows_timer_then_duration(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
     summary = opened.locator(".thinking summary")
@@ -21,7 +21,7 @@ def test_thinking_has_a_clock_and_then_its_duration(opened: Page, gateway: FakeG
     expect(summary).to_have_text(re.compile(r"Thought for\s+4\.2 s"))
 
 
-def test_a_call_by_hand_needs_no_answer_of_a_model(stored: Callable[..., Page]) -> None:
+def test_manual_tool_call_shows_no_error_or_retry(stored: Callable[..., Page]) -> None:
     """Nothing failed, and there is nothing to ask the model again."""
     call = {"type": "toolCall", "id": "c1", "name": "glob", "arguments": {"pattern": "*"}}
     asked = stored_message("assistant", "", 1, content=[call], stopReason="invoked")
@@ -31,7 +31,7 @@ def test_a_call_by_hand_needs_no_answer_of_a_model(stored: Callable[..., Page]) 
     expect(page.locator(".ending button")).to_be_hidden()
 
 
-def test_a_tools_output_is_shown_while_it_runs_and_folded_afterwards(opened: Page, gateway: FakeGateway) -> None:
+def test_tool_output_streams_then_collapses(opened: Page, gateway: FakeGateway) -> None:
     lines = [f"line {n}" for n in range(100)]
     start_run(gateway)
     gateway.send_event("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make", "env": {"A": 1}})
@@ -56,7 +56,7 @@ def test_a_tools_output_is_shown_while_it_runs_and_folded_afterwards(opened: Pag
     expect(card.locator(".result pre")).to_contain_text("line 99")
 
 
-def test_a_refused_call_names_the_layer_and_the_reason(stored: Callable[..., Page]) -> None:
+def test_denied_call_names_its_layer_and_reason(stored: Callable[..., Page]) -> None:
     call = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "rm"}}
     refused = {
         "verdict": {"allowed": False, "layer": "agent", "why": "denied"},
@@ -86,14 +86,14 @@ def call_of(name: str, result: str, **more: Any) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_tool_that_the_run_does_not_have_was_refused_by_no_layer(stored: Callable[..., Page]) -> None:
+def test_unavailable_tool_call_names_no_layer(stored: Callable[..., Page]) -> None:
     verdict = {"allowed": False, "layer": "toolset", "rule": "there is no such tool in this run", "why": "unavailable in this run"}
     page = stored(call_of("teleport", "tool_not_allowed: there is no such tool", verdict=verdict, isError=True))
     expect(page.locator(".tool .verdict")).to_have_text("unavailable in this run")
     expect(page.locator(".tool .why")).to_contain_text("there is no such tool")
 
 
-def test_on_a_phone_an_opened_card_says_who_allowed_it(stored: Callable[..., Page], chat: Page) -> None:
+def test_expanded_phone_card_shows_verdict(stored: Callable[..., Page], chat: Page) -> None:
     chat.set_viewport_size({"width": 390, "height": 844})
     verdict = {"allowed": True, "layer": "agent_provider", "why": "allowed by layer agent_provider"}
     page = stored(call_of("weather__forecast_of_the_week", "sun", verdict=verdict, durationMs=61_000))
@@ -110,7 +110,7 @@ def test_on_a_phone_an_opened_card_says_who_allowed_it(stored: Callable[..., Pag
 MOVING = "() => document.getAnimations().filter((each) => each.playState === 'running').length"
 
 
-def test_nothing_moves_for_who_asks_for_less_motion(opened: Page, gateway: FakeGateway) -> None:
+def test_reduced_motion_disables_animations(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
     gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
     gateway.send_event("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make"})

@@ -1,7 +1,7 @@
 """Approval requests: create, decide, expire, extend, cancel, use. Each is a row; nothing waits in memory.
 
 Every change is a compare-and-set on the row's status in a transaction that locks the session, so of fifty concurrent
-decisions one wins and the others get a Conflict naming the winner. tools_app.approvals.supervise decides when approval is needed.
+decisions one wins and the others get a Conflict naming the winner. The module command_decision decides when approval is needed.
 """
 
 import datetime as dt

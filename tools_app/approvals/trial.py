@@ -1,18 +1,18 @@
 """Show how given rules and the current grants would treat a command line. Nothing is requested, used or stored.
 
-Decides with the same functions as for a real command (tools_app.approvals.supervise).
+Decides with the same functions as for a real command (tools_app.approvals.command_decision).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tools_app.approvals.grants import GrantSet, find_grants
-from tools_app.approvals.supervise import (
+from tools_app.approvals.command_decision import (
     filter_valid_grants,
     find_missing_isolation,
     judge_with_grant_set,
     tighten_without_isolation,
 )
+from tools_app.approvals.grants import GrantSet, find_grants
 from tools_app.exec.gate.verdict import Analysis, ExecContext, GateReason, GateVerdict
 from tools_app.exec.plan import ExecPlan, PlannedCommand
 from tools_app.exec.rules import ExecRules

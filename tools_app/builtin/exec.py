@@ -1,7 +1,7 @@
 """The exec tool: plans a command, runs exactly that plan, shows its output and reports how it ended.
 
-Whether the command may run is decided by tools_app.approvals.supervise, between `plan` and the call. The worker's CommandManager
-starts and holds the process, so a background command outlives its run.
+Whether the command may run is decided by tools_app.approvals.command_decision, between `plan` and the call. The worker's
+CommandManager starts and holds the process, so a background command outlives its run.
 """
 
 import asyncio

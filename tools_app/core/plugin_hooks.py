@@ -93,7 +93,7 @@ async def run_hooks(call: HookCall, hooks: Sequence[PluginHook]) -> CallBlocked 
             log.warning("hook of plugin %s exceeded %g s; blocked call of %s", each.plugin, TIMEOUT_SECONDS, call.tool)
             return CallBlocked(each.plugin, f"its hook timed out after {TIMEOUT_SECONDS:g} s")
         except Exception as error:
-            log.exception("hook of plugin %s failed; blocked call of %s", each.plugin, call.tool)
+            log.exception("hook failed in plugin %s; blocked the call to %s", each.plugin, call.tool)
             return CallBlocked(each.plugin, f"its hook failed ({type(error).__name__})")
     return ArgumentsChanged(call.arguments, tuple(changed_by)) if changed_by else CallUnchanged()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.layers import ANY, group_policy
 from tools_app.policy.matcher import compile_entries
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts

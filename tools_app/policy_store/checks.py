@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import InvalidRequest
 from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
-from tools_app.policy.chain import evaluate
+from tools_app.policy.evaluation import evaluate
 from tools_app.policy.expectations import ANY_OTHER_AGENT
 from tools_app.policy.layers import ANY, group_policy, provider_profile_policy, sender_key
 from tools_app.policy.matcher import GROUP_PREFIX, classify_entry, compile_entries, has_only_plugins, normalize_entry

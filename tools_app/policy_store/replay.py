@@ -10,7 +10,7 @@ import orjson
 from clawsite.infra import clock
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
-from tools_app.policy.chain import PolicyStep, evaluate
+from tools_app.policy.evaluation import PolicyStep, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 

@@ -77,7 +77,7 @@ class _SchemaReader:
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
             result["additionalProperties"] = below(others) or True
-        elif isinstance(others, bool) and not schema.get("patternProperties"):  # that is dropped, but must stay allowed
+        elif isinstance(others, bool) and not schema.get("patternProperties"):  # that keyword is dropped; its properties stay valid
             result["additionalProperties"] = others
         return result
 

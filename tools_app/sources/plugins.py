@@ -121,7 +121,7 @@ class _PluginImport:
     def _run(self) -> None:
         self.outcome = _load_plugin(self.outcome.name)
         if self.outcome.error:
-            log.warning("plugin %s left out: %s", self.outcome.name, self.outcome.error)
+            log.warning("skipped plugin %s: %s", self.outcome.name, self.outcome.error)
         self.over.set()
 
 

@@ -23,7 +23,7 @@ from agents.llm.providers.parameters import build_chat_parameters
 ERROR_PREFIXES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - |\.\s*))+")
 DISCONNECT_PHRASES = ("payload is not completed", "peer closed", "incomplete chunked read", "connection reset", "disconnected")
 THOUGHT_SIGNATURE = (
-    "__thought__"  # litellm hides a Gemini signature of kilobytes behind this in call ids; it fills in a stand-in for it
+    "__thought__"  # litellm appends this and a Gemini signature (kilobytes) to call IDs; if stripped, it sends a placeholder
 )
 
 

@@ -22,7 +22,7 @@ from clawsite.infra.errors import TooManyAttempts
 
 FREE_FAILURES = 5
 MAX_ADDRESS_WAIT_SECONDS = 900.0
-# Anyone can cause failures for an account, so its wait may slow down guessing but not lock out the owner.
+# Anyone can cause failures for an account, so the per-account delay may slow down guessing but must not lock out the owner.
 MAX_ACCOUNT_WAIT_SECONDS = 60.0
 # Longer than the longest wait, so that waiting it out doesn't restore the five free attempts.
 FAILURES_EXPIRE_AFTER = timedelta(minutes=20)

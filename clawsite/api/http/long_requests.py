@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class AccessRevoked(Unauthorized):
-    """The credential was revoked, the user signed out, or the account was disabled since the response began."""
+    """The credential was revoked, the user signed out, or the account was disabled after the response began."""
 
 
 class SessionAccessRevoked(AccessRevoked):

@@ -63,7 +63,7 @@ async def get_run(request: ApiRequest, run: RunName) -> Any:
 
 
 class RunEventPage(TypedDict):
-    """Request again with `next`: immediately while `more` is true, otherwise later for new events, until `ended`.
+    """Pass `next` to the following request: immediately while `more` is true, then later to get new events, until `ended` is true.
 
     `resync_required` means that the events after the cursor are no longer stored: get the run or the messages of its session.
     """

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     do = parser.add_mutually_exclusive_group()
     do.add_argument("--resume", action="store_true", help="resume")
     do.add_argument("--list", action="store_true", help="list freezes and change nothing")
-    parser.add_argument("--reason", metavar="TEXT", help="reason, shown to people who wait")
+    parser.add_argument("--reason", metavar="TEXT", help="reason, shown to people who are waiting")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         return _list_freezes()
     if not options.reason:
-        raise CommandFailed("--reason is required: it is shown to people who wait", 2)
+        raise CommandFailed("--reason is required: it is shown to people who are waiting", 2)
     scope = "agent" if options.agent else "run" if options.run else "all"
     try:
         act = _resume if options.resume else _freeze

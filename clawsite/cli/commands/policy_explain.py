@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from agents.prepare.effective_tools import find_unavailable_tools, with_agent_model
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.output import print_table, strip_control_characters
-from tools_app.policy.chain import PolicyStep, Verdict, evaluate
+from tools_app.policy.evaluation import PolicyStep, Verdict, evaluate
 from tools_app.policy.matcher import normalize_entry
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy_store import known_agents

@@ -21,7 +21,7 @@ PRESETS = {
         {
             "slug": "my-program",
             "name": "My program",
-            "instructions": "Say briefly what this is about, and whether somebody should do something.",
+            "instructions": "Briefly summarize this and say whether anyone needs to act.",
             "message_template": "{{payload}}",
         },
         {"event": "backup", "status": "failed", "host": "db1"},
@@ -34,7 +34,7 @@ PRESETS = {
             "signature": "plain",
             "signature_header": "X-Hub-Signature-256",
             "delivery_header": "X-GitHub-Delivery",
-            "instructions": "Something happened in a repository. Say briefly what, and whether somebody should do something.",
+            "instructions": "Briefly summarize this repository event and say whether anyone needs to act.",
             "message_template": (
                 "Event: {{headers.x-github-event}} {{payload.action}}\nRepository: {{payload.repository.full_name}}\n"
                 "By: {{payload.sender.login}}\nIssue: {{payload.issue.title}}\n{{payload.issue.body}}\n"
@@ -57,7 +57,7 @@ PRESETS = {
         {
             "slug": "mail",
             "name": "Mail",
-            "instructions": "A mail came. Say in two sentences who wants what. Answer nobody.",
+            "instructions": "An email arrived. Summarize in two sentences who wants what. Don't reply to anyone.",
             "message_template": (
                 "From: {{payload.messages[0].from}}\nSubject: {{payload.messages[0].subject}}\n\n"
                 "{{payload.messages[0].snippet}}\n{{payload.messages[0].body}}"

@@ -43,7 +43,7 @@ class Device(models.Model):
         pgettext_lazy("role of a device", "operator"), default=False, help_text=_("Can act for its owner within its scopes")
     )
     is_node = models.BooleanField(_("node"), default=False, help_text=_("Runs commands sent by its owner"))
-    scopes = models.JSONField(_("scopes"), default=list, help_text=_("Which of the owner’s permissions it has as an operator"))
+    scopes = models.JSONField(_("scopes"), default=list, help_text=_("The owner’s permissions this device can use as an operator"))
     # Requesting the same scopes again, after fewer were granted, is not a new request.
     asked_scopes = models.JSONField(_("requested scopes"), default=list)
     declared = models.JSONField(_("reported by node"), default=dict, help_text=_("What the node reported when it last connected"))

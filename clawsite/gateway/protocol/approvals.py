@@ -16,8 +16,8 @@ from sessions_app.models import Session
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.allowed_by import describe_granted
 from tools_app.approvals.approvers import Quorum, find_quorum, find_quorums, why_may_not_approve
+from tools_app.approvals.command_decision import NO_RULE_CODE, is_undecided
 from tools_app.approvals.grants import GrantTerms
-from tools_app.approvals.supervise import NO_RULE_CODE, is_undecided
 from tools_app.exec.rules import rules_for
 from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet

@@ -19,9 +19,9 @@ from sessions_app.sessions.idempotency import find_or_create_session
 
 
 def prepare_create(user: User, params: NewSession, **more: Any) -> tuple[Callable[[], Session], str]:
-    """What makes the session, or finds it, and the key to do it in order of; `more` are fields of one that is made.
+    """Return a function that finds or creates the session, and the key that orders it. `more` are fields of a new session.
 
-    With a limited token settings are for a fresh session only: one with a key may be found by runs that have more tools.
+    A limited token can only configure sessions without a chosen key: runs with more tools may use one with a key.
     """
     fields = {
         "label": params.label,
@@ -50,7 +50,7 @@ def prepare_once(user: User, params: NewSession, agent: str, make: Callable[...,
 
 
 async def apply_changes(user: User, session: Session | str, params: Changes) -> Session:
-    """A session as it was found, or the key of one to be made."""
+    """Apply changes to an existing session, or to a new one if `session` is a key."""
     given = params.model_dump(by_alias=True, include=params.model_fields_set & Changes.model_fields.keys())
     wanted = {name: bool(given.pop(name)) for name in ("pinned", "archived") if name in given}
     was_read = given.pop("unread", None) is False

@@ -163,7 +163,7 @@ async def resolve_allowed(target: FetchTarget, allow: Allowlist) -> Sequence[IpA
     literal = parse_literal_address(target.host)
     addresses = [literal] if literal is not None else await resolve(target.host, target.port)
     if not addresses:
-        raise FetchFailed(f"the name {target.host} has no address")
+        raise FetchFailed(f"could not resolve {target.host}: no address found")
     for address in addresses:
         kind = why_not_public(address)
         if kind and not allow.allows(target.host, target.port, address):

@@ -44,15 +44,15 @@ STATUS_LABELS: dict[str, Label] = {
 }
 # Stored reasons set by the system; reasons written by people are shown as written.
 REASONS: dict[str, Label] = {
-    "nobody answered in time": gettext_lazy("nobody answered in time"),
-    "whoever asked for it does not want it any more": gettext_lazy("whoever asked for it does not want it any more"),
+    "nobody answered in time": gettext_lazy("no decision before the deadline"),
+    "whoever asked for it does not want it any more": gettext_lazy("the command is no longer needed"),
     "the run was stopped (rpc)": gettext_lazy("the run was stopped in the chat"),
     "the run was stopped (stop)": gettext_lazy("the run was stopped in the chat"),
     "the run was stopped (session-reset)": gettext_lazy("the chat was reset"),
     "the run was stopped (session-delete)": gettext_lazy("the chat was deleted"),
-    LOST_THE_RIGHT: gettext_lazy("who approved it may not approve it any more"),
-    TWO_PEOPLE_REQUIRED: gettext_lazy("by now the rules want two people to agree"),
-    "the run was stopped (share-ended)": gettext_lazy("whoever asked for it may not write there any more"),
+    LOST_THE_RIGHT: gettext_lazy("the approver no longer has permission to approve it"),
+    TWO_PEOPLE_REQUIRED: gettext_lazy("the rules now require two approvers"),
+    "the run was stopped (share-ended)": gettext_lazy("the requester can no longer write in this chat"),
 }
 STATUS_TONES = {"approved": "good", "used": "good", "denied": "bad", "expired": "warn", "void": "", "pending": "busy"}
 ACCESS_LABELS: dict[str, Label] = {

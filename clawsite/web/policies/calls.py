@@ -26,7 +26,7 @@ from sessions_app.models import ToolCall
 from sessions_app.reports import runs as run_reports
 from sessions_app.verdicts import ADMISSION_KEY
 from tools_app.authorize import EXEC
-from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.evaluation import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.policy_store import policies

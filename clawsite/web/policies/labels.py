@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from sessions_app.labels.rules import translate_rule
-from tools_app.policy.chain import OWNER_LAYER, TOKEN_LAYER, PolicyStep
+from tools_app.policy.evaluation import OWNER_LAYER, TOKEN_LAYER, PolicyStep
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
 
 Label = str | Promise

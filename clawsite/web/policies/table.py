@@ -16,7 +16,7 @@ from clawsite.web.policies.labels import (
     unavailable_text,
 )
 from clawsite.web.policies.query import ExplainQuery
-from tools_app.policy.chain import OWNER_LAYER, PolicyStep, Verdict, evaluate
+from tools_app.policy.evaluation import OWNER_LAYER, PolicyStep, Verdict, evaluate
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store.vocabulary import first_group

@@ -64,7 +64,7 @@ def session() -> str:
     return f"agent:main:openclaw-{next(_numbers)}"
 
 
-def test_its_command_line_calls_methods_and_talks_to_an_agent(openclaw, session):
+def test_cli_calls_methods_and_messages_an_agent(openclaw, session):
     assert openclaw.call("health")["ok"] is True
     answered = openclaw.run("agent", "--agent", "main", "--session-key", session, "-m", "say [[tokens=3]]")
     assert (answered.returncode, answered.stdout.strip()) == (0, "w0 w1 w2"), answered.stderr
@@ -73,7 +73,7 @@ def test_its_command_line_calls_methods_and_talks_to_an_agent(openclaw, session)
     assert session in [row["key"] for row in openclaw.call("sessions.list")["sessions"]]
 
 
-def test_its_command_line_says_what_is_not_there_and_what_is_not_allowed(openclaw):
+def test_cli_reports_missing_and_forbidden_methods(openclaw):
     absent = openclaw.run("cron", "list")
     assert (absent.returncode, "unknown method: cron.list" in absent.stderr) == (1, True)
     forbidden = openclaw.run("devices", "list")
@@ -86,7 +86,7 @@ LOOKING = (
 )
 
 
-def test_its_commands_that_only_look_show_what_is_there(live, tmp_path, make_user):
+def test_read_only_cli_commands_show_current_state(live, tmp_path, make_user):
     olga = make_user("User", "Operator", "Approver", name="olga")
     Device.objects.create(owner=olga, fingerprint="ab" * 32, public_key="x", display_name="Kitchen", is_node=True)
     at_gateway = (live.url.replace("http", "ws"), live.api_token(olga))
@@ -112,7 +112,7 @@ def test_its_commands_that_only_look_show_what_is_there(live, tmp_path, make_use
     assert "client connected" in logs
 
 
-def test_its_terminal_ui_chats_stops_a_run_and_comes_back_with_the_token_of_its_device(openclaw, session, make_user):
+def test_tui_chats_aborts_and_reconnects_with_device_token(openclaw, session, make_user):
     openclaw.token = issue_token(make_user(), "openclaw", ["operator.read", "operator.write"])[1]  # programs get no device token
     with openclaw.terminal("--url", openclaw.url, "--token", openclaw.token, "--session", session) as first:
         first.wait_for("gateway connected", PATIENCE)

@@ -41,7 +41,7 @@ async def end(how: str, question: Approval, approver: Any) -> Any:
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, sockets, make_session, make_token):
+async def test_approval_lifecycle_matches_openclaw_schema(how, people, sockets, make_session, make_token):
     session = await db.write(make_session, people["ada"], KEY)
     ada, ben = [await sockets.connect(make_token(people[name])) for name in ("ada", "ben")]
     await ada.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
@@ -63,7 +63,7 @@ async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, soc
     assert found == []
 
 
-async def test_a_question_from_outside_is_told_too(people, sockets, make_token):
+async def test_external_approval_request_matches_openclaw_schema(people, sockets, make_token):
     question = await db.write(
         external.request_external_approval, by=people["ada"], name="x", command="make", cwd="", agent="", seconds=600, alone=True
     )
@@ -74,7 +74,7 @@ async def test_a_question_from_outside_is_told_too(people, sockets, make_token):
     assert found == []
 
 
-async def test_pages_and_grants_are_as_openclaw_publishes_them(people, sockets, make_session, make_token):
+async def test_approval_history_and_grants_match_openclaw_schema(people, sockets, make_session, make_token):
     ben = await sockets.connect(make_token(people["ben"]))
     for line, how in (("ls", "allowed always"), ("make " + "x" * 600, "allowed for a while"), ("git status", "denied")):
         session = await db.write(make_session, people["ada"])

@@ -89,7 +89,7 @@ async def connected(openclaw: OpenClaw, address: str, token: str, **options: Any
     return (await openclaw.find(lambda line: "hello" in line or "refused" in line))["hello"]
 
 
-async def test_openclaws_client_connects_sends_and_streams(openclaw, address, worker, make_user, make_token):
+async def test_openclaw_client_connects_sends_and_streams(openclaw, address, worker, make_user, make_token):
     hello = await connected(openclaw, address, make_token(make_user(name="ada")), caps=["tool-events"])
     assert (hello["type"], hello["protocol"], hello["auth"]["role"]) == ("hello-ok", 4, "operator")
     assert await openclaw.call("sessions.subscribe", {}) == {"subscribed": True}
@@ -109,7 +109,7 @@ async def test_openclaws_client_connects_sends_and_streams(openclaw, address, wo
     assert [message["role"] for message in history["messages"]] == ["user", "assistant"]
 
 
-async def test_openclaws_client_waits_for_the_second_answer_of_agent(openclaw, address, worker):
+async def test_openclaw_client_waits_for_the_final_agent_response(openclaw, address, worker):
     await connected(openclaw, address, "test-gateway-token")
     asked = {"message": "hi", "agentId": "main", "deliver": False, "timeout": 600, "idempotencyKey": "k2"}
     answer = asyncio.create_task(openclaw.request("agent", asked, expectFinal=True))
@@ -121,7 +121,7 @@ async def test_openclaws_client_waits_for_the_second_answer_of_agent(openclaw, a
     assert (final["status"], final["summary"], final["result"]["payloads"]) == ("ok", "completed", [{"text": "Done"}])
 
 
-async def test_openclaws_client_stops_a_run(openclaw, address, worker):
+async def test_openclaw_client_aborts_a_run(openclaw, address, worker):
     await connected(openclaw, address, "test-gateway-token")
     await openclaw.call("chat.send", {"sessionKey": "main", "message": "hi", "idempotencyKey": "k3"})
     await worker.start("k3")
@@ -132,7 +132,7 @@ async def test_openclaws_client_stops_a_run(openclaw, address, worker):
     assert (await openclaw.event("chat", state="aborted", runId="k3"))["stopReason"] == "rpc"
 
 
-async def test_openclaws_client_understands_refusals(openclaw, address, make_user, make_token):
+async def test_openclaw_client_understands_errors(openclaw, address, make_user, make_token):
     await connected(openclaw, address, make_token(make_user(name="ada"), "operator.read"))
     unknown = await openclaw.request("board.get", {})
     assert unknown["error"] == "unknown method: board.get"
@@ -142,7 +142,7 @@ async def test_openclaws_client_understands_refusals(openclaw, address, make_use
     assert gone["details"] == {"reason": "APPROVAL_NOT_FOUND"}
 
 
-async def test_openclaws_client_that_asks_for_the_scope_of_approvals_alone_sees_questions(openclaw, address, make_user, make_token):
+async def test_openclaw_client_with_approvals_scope_lists_requests(openclaw, address, make_user, make_token):
     """As `openclaw gateway call exec.approval.list` does: it asks for the published scope of the method."""
     approver = make_token(make_user("Approver", name="ben"))
     hello = await connected(openclaw, address, approver, scopes=["operator.approvals"])
@@ -151,13 +151,13 @@ async def test_openclaws_client_that_asks_for_the_scope_of_approvals_alone_sees_
     assert await openclaw.call("approval.history", {}) == {"items": []}
 
 
-async def test_openclaws_client_is_refused_with_a_wrong_token(openclaw, address):
+async def test_openclaw_client_with_wrong_token_is_rejected(openclaw, address):
     await openclaw.say(connect={"url": f"ws://{address}", "token": "claw_wrong"})
     refused = await openclaw.find(lambda line: "refused" in line)
     assert refused["refused"].startswith("unauthorized")
 
 
-async def test_openclaws_client_comes_back_after_a_restart(openclaw, address, worker):
+async def test_openclaw_client_reconnects_after_restart(openclaw, address, worker):
     await connected(openclaw, address, "test-gateway-token")
     await runtime.stop()
     assert (await openclaw.event("shutdown"))["reason"] == "service restart"

@@ -105,7 +105,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_answers_are_as_openclaw_publishes_them(client, worker):
+async def test_responses_match_openclaw_schema(client, worker):
     answers = {
         "connect": client.hello,
         "sessions.create": await client.call("sessions.create", {"key": KEY, "displayName": "A note"}),
@@ -117,7 +117,7 @@ async def test_answers_are_as_openclaw_publishes_them(client, worker):
     assert [fault for method, answer in answers.items() for fault in faults(RESULTS[method], answer)] == []
 
 
-async def test_a_session_is_listed_as_openclaw_publishes_it(client):
+async def test_session_list_matches_openclaw_schema(client):
     await client.call("sessions.create", {"key": KEY, "label": "Checked"})
     rows = (await client.call("sessions.list", {"includeLastMessage": True}))["sessions"]
     described = (await client.call("sessions.describe", {"key": KEY}))["session"]
@@ -127,7 +127,7 @@ async def test_a_session_is_listed_as_openclaw_publishes_it(client):
         assert list(faults("SessionRow", {name: value for name, value in row.items() if value is not None})) == []
 
 
-async def test_catching_up_by_messages_is_as_openclaw_publishes_it(client, worker):
+async def test_history_delta_matches_openclaw_schema(client, worker):
     asked = {"sessionKey": KEY}
     await client.call("agent", {**asked, "message": "Go", "idempotencyKey": "one"})
     await worker.complete("one", "Gone")
@@ -145,7 +145,7 @@ async def test_catching_up_by_messages_is_as_openclaw_publishes_it(client, worke
     assert list(faults("ChatHistoryResetResult", lost)) == []
 
 
-async def test_events_and_frames_are_as_openclaw_publishes_them(client, worker, eventually):
+async def test_events_and_frames_match_openclaw_schema(client, worker, eventually):
     for run_id in ("told", "stopped", "failed"):
         key = f"agent:main:{run_id}"
         await client.call("agent", {"sessionKey": key, "message": "Go", "idempotencyKey": run_id})
@@ -179,7 +179,7 @@ async def test_events_and_frames_are_as_openclaw_publishes_them(client, worker, 
     assert seen == {"AgentEvent", "SessionOperationEvent", *CHAT.values()}
 
 
-async def test_a_call_by_hand_is_answered_as_openclaw_publishes_it(stack, make_user):
+async def test_direct_tool_call_matches_openclaw_schema(stack, make_user):
     Agent.objects.create(slug="demo", name="Demo", model="demo/clawsite")
     async with stack().client(make_user()) as caller:
         wish = {"name": "write", "args": {"path": "a.md", "content": "# A"}}
@@ -190,7 +190,7 @@ async def test_a_call_by_hand_is_answered_as_openclaw_publishes_it(stack, make_u
     assert [fault for answer in (done, refused, wrong) for fault in faults("ToolsInvokeResult", answer)] == []
 
 
-async def test_devices_and_nodes_are_told_as_openclaw_publishes_it(sockets, make_user, make_token):
+async def test_devices_and_nodes_match_openclaw_schema(sockets, make_user, make_token):
     """An operator's device and a node, from their wish to be let in; the node is asked with parameters and without."""
     mine = {"token": make_token(make_user("Operator", "User"))}
     pairing = await sockets.connect(mine["token"])
@@ -221,14 +221,14 @@ async def test_devices_and_nodes_are_told_as_openclaw_publishes_it(sockets, make
     assert found == []
 
 
-async def test_a_missing_scope_is_told_as_openclaw_publishes_it(sockets, make_user, make_token):
+async def test_missing_scope_error_matches_openclaw_schema(sockets, make_user, make_token):
     reader = await sockets.connect(make_token(make_user(name="reader"), "operator.read"))
     refused = await reader.request("chat.send", {"sessionKey": "main", "message": "hi", "idempotencyKey": "k"})
     assert refused["error"]["code"] == "FORBIDDEN"
     assert list(faults("MissingScopeErrorDetails", refused["error"]["details"])) == []
 
 
-async def test_ticks_and_the_end_are_told_as_openclaw_publishes_them(client):
+async def test_tick_and_shutdown_match_openclaw_schema(client):
     gateway = await runtime.get_runtime()
     await gateway._tick()  # 15 s are too long for a test
     assert list(faults("TickEvent", await client.event("tick"))) == []
@@ -248,7 +248,7 @@ def _camel(method: str) -> str:
     return "".join(part[0].upper() + part[1:] for part in method.split("."))
 
 
-def test_every_parameter_of_openclaw_is_known_here_or_refused_with_a_reason():
+def test_every_openclaw_parameter_is_supported_or_rejected_with_reason():
     unknown = {}
     shared = shared_methods()
     assert len(shared) > 30

@@ -30,7 +30,7 @@ def shared() -> dict[str, str]:
     return {name: published()["methods"][name]["scope"] for name in registry.list_methods() if name in published()["methods"]}
 
 
-def test_every_scope_is_openclaws_or_is_named_with_a_reason():
+def test_every_scope_is_from_openclaw_or_documented():
     assert len(shared()) > 60
     differ = {}
     for name, theirs in shared().items():
@@ -41,7 +41,7 @@ def test_every_scope_is_openclaws_or_is_named_with_a_reason():
     assert differ == {name: scopes for name, (scopes, _reason) in OTHERS.items()}
 
 
-def test_where_a_method_needs_less_than_with_openclaw_the_protocol_page_says_so():
+def test_lower_scope_requirements_than_openclaw_are_documented():
     less = [name for name, theirs in shared().items() if theirs == "operator.admin" and name in OTHERS]
     differences = docs_intro.INTRODUCTION.split("## Differences from OpenClaw")[1]
     assert less

@@ -18,7 +18,7 @@ from tools_app.web_search.base import SearchQuery, WebSearchResult
 
 FETCH_TIMEOUT_S = 30.0
 TOOL_TIMEOUT_S = 50.0  # the fetch, then the extraction of the text
-MAX_SHOWN_BYTES = 80 * 1024  # a result may have 100 KB, and the envelope must not be truncated
+MAX_SHOWN_BYTES = 80 * 1024  # results are limited to 100 KB, and the envelope must not be truncated
 MAX_CACHED_CHARS = 100_000  # per cached text: more than can be shown, but little enough to keep 64 of them
 MAX_ERROR_CHARS = 2000  # shown of an error page
 MAX_TITLE_LENGTH = 300

@@ -10,10 +10,10 @@ from tools_app.exec.gate.executable_names import list_names
 from tools_app.exec.gate.executables import find_executable, identify_scripts
 from tools_app.exec.gate.programs.invocation import ProgramCall, why_write_doubtful
 from tools_app.exec.gate.programs.registry import apply_rules, why_never_granted
+from tools_app.exec.gate.shell.find_commands import MAX_COMMANDS, walk_tree
 from tools_app.exec.gate.shell.findings import ShellCommand, TooManyCommands, WalkResult
-from tools_app.exec.gate.shell.parser import Node
 from tools_app.exec.gate.shell.second_parser import SecondParserResult
-from tools_app.exec.gate.shell.walk import MAX_COMMANDS, walk_tree
+from tools_app.exec.gate.shell.shfmt import Node
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import Analysis, ExecContext, GateReason, LinePart, Program
 

@@ -42,7 +42,7 @@ class ExecContext:
 
 @dataclass(frozen=True, slots=True)
 class GateReason:
-    """Why a line is not simply allowed: a code for programs, a sentence for people. Both enter the analysis hash."""
+    """Why a line isn't allowed outright: a code for programs, a sentence for people. Both are part of the analysis hash."""
 
     code: str
     text: str

@@ -14,8 +14,8 @@ import orjson
 from tools_app.exec.gate.allowlist import find_misses
 from tools_app.exec.gate.examine import examine
 from tools_app.exec.gate.shell.line import find_rejections, find_spelling_doubts
-from tools_app.exec.gate.shell.parser import Node, ParseFailed, ParserUnavailable, parse_line
 from tools_app.exec.gate.shell.second_parser import SecondParserResult, run_second_parser
+from tools_app.exec.gate.shell.shfmt import Node, ParseFailed, ParserUnavailable, parse_line
 from tools_app.exec.gate.types import (
     AllowEntry,
     Analysis,

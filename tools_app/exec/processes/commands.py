@@ -47,7 +47,7 @@ def record_start(command: UUID, plan: ExecPlan, *, worker: str, process: Process
     # Read afterwards: the check above waits for a stop in progress.
     run = Run.objects.only("session_id", "generation", "abort_requested_at").get(pk=plan.run)
     if run.abort_requested_at is not None:
-        raise StartCanceled("somebody has asked for the end of this run")
+        raise StartCanceled("this run is being stopped")
     answer = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash, status=Approval.Status.USED)
     row = Command.objects.create(
         id=command,

@@ -243,7 +243,7 @@ class CommandManager:
     async def _handle_inputs(self, cmd: RunningCommand, inputs: Sequence[CommandInput]) -> None:
         """Handle inputs in the order they were sent."""
         for each in inputs:
-            # An input that could not be marked done, or was read before it was, appears again: it is marked, not typed twice.
+            # Input may be read again before it is marked as done; then only mark it, don't type it twice.
             error = await self._send_input(cmd, each) if each.pk > cmd.last_input else ""
             await db.write(commands.mark_input_done, each.pk, error)
         self.changed.set()  # more input may have arrived

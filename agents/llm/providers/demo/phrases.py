@@ -58,11 +58,11 @@ Try one of these:
 For a real model, set `CLAWSITE_MODEL` (for example `openai/gpt-5` or `ollama/llama3.1`) and the key of its provider \
 (for example `OPENAI_API_KEY`), then start Clawsite again.
 """,
-    thought_plain="None of the phrases I know is in this message, so I introduce myself and say what can be tried.",
+    thought_plain="None of the phrases I know is in this message, so I'll introduce myself and suggest what to try.",
     thought_tool="This asks for something that the tool {tool} does. It is among my tools, so I call it.",
-    thought_missing="This needs the tool {tool}, which I was not given. I say so.",
-    thought_result="The tool {tool} has answered. I tell what it said.",
-    thought_count="Counting needs no tool. I take my time, so that there is something to stop.",
+    thought_missing="This needs the tool {tool}, which I was not given. I'll say so.",
+    thought_result="The tool {tool} has answered. I'll report its result.",
+    thought_count="Counting needs no tool. I'll go slowly, so you have time to press Stop.",
     missing="""\
 For that I need the tool `{tool}`, and it is not among the tools I am offered in this session (offered: {offered}). \
 An operator decides in the tool policies which tools an agent may use.""",
@@ -74,7 +74,7 @@ An operator decides in the tool policies which tools an agent may use.""",
         "edit": "I will change `{path}`.",
         "grep": "I will search the workspace.",
         "session_status": "I will look up the state of this session.",
-        "exec": "I would like to run `{command}`. Depending on the exec rules a person has to approve it first.",
+        "exec": "I would like to run `{command}`. Depending on the exec rules, it may need approval first.",
     },
     failed="The tool `{tool}` reported an error:\n\n> {error}",
     files="Files in the workspace: **{count}**",
@@ -90,11 +90,11 @@ An operator decides in the tool policies which tools an agent may use.""",
     other="The tool `{tool}` answered:",
     sample="Hello from the Clawsite demo model.",
     attached="""\
-You attached {names}. I am a fixed script and cannot look at it, but a real model would have got it: images to look at, \
+You attached {names}. I am a fixed script and cannot look at it, but a real model would receive it: images as images, \
 short texts in full. Other files are in the workspace under `uploads/`; you could say: `list the files in my workspace`.""",
-    thought_attached="Something is attached to this message. I name it.",
+    thought_attached="This message has an attachment. I'll mention it.",
     ran="`{command}` has run ({how}):",
-    goes_on="`{command}` was started and goes on in the background. The card above says when it has ended.",
+    goes_on="`{command}` was started and is still running in the background. The card above shows when it finishes.",
     denied="I was not allowed to run `{command}`:\n\n> {reason}",
     summary_heading="The demo model is a script and only lists what you asked:",
     summary_tools="Tools used: {tools}",

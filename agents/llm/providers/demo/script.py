@@ -12,15 +12,15 @@ from agents.llm.messages import AssistantMessage, Message, ToolResultMessage, Us
 from agents.llm.providers.demo.phrases import DemoPhrases, choose_phrases
 from tools_app.core.untrusted_markers import remove_untrusted_text
 
-# Of a suffix only Latin letters: in "notes.txt里的" the name ends where the Chinese begins.
+# Suffixes have only Latin letters and digits: in "notes.txt里的" the name ends where the Chinese begins.
 PATH_PATTERN = r"[\"'`“「]?(?P<path>[\w./-]*\w\.[A-Za-z0-9]{1,8})[\"'`”」]?"
 FILE_PATTERN = rf"(?:a\s+|the\s+)?(?:new\s+)?(?:file\s+)?(?:called\s+|named\s+)?{PATH_PATTERN}"
 QUOTES = "\"'`“”‘’「」"
-MAX_REQUEST_LENGTH = 1000  # characters that are looked at
+MAX_REQUEST_LENGTH = 1000  # characters examined
 MAX_LINES = 60
 MAX_CHARACTERS = 4000
 REGEX_CHARACTERS = re.compile(r"([.^$*+?{}\[\]\\|()])")
-MAX_COUNT = 100  # at most: 50 s
+MAX_COUNT = 100  # takes about 50 s
 COUNTING_PACE = 33  # times slower than text: two numbers per second leave time to press Stop
 LANGUAGES = {"py": "python", "js": "javascript", "ts": "typescript", "md": "markdown", "sh": "bash", "yml": "yaml"}
 
@@ -89,7 +89,7 @@ def next_reply(messages: Sequence[Message], tools: Sequence[str]) -> DemoReply:
         return DemoReply(words.thought_result.format(tool=results[-1].name), told)
     tool, wanted = parse_request(
         remove_untrusted_text(asked)
-    )  # what stands in an envelope is material, also for the smallest of models
+    )  # text in an envelope is data, not instructions, even for the demo model
     if brought and not tool:
         return DemoReply(words.thought_attached, words.attached.format(names=brought))
     if not tool:

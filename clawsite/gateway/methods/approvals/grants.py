@@ -108,7 +108,7 @@ class RevokeAnswer(TypedDict):
 
 @method("exec.approval.grants.revoke", scope=REQUIRED_SCOPES, limited=LimitedTokenRule.HARMLESS)
 async def revoke(call: Call, params: RevokeParams) -> RevokeAnswer:
-    """Revoke a grant: the next matching command needs approval; running ones continue. For approvers, or who may change grants."""
+    """Revoke a grant: the next matching command needs approval; running ones continue. For approvers and grant editors."""
     return await db.write(_revoke, call.user, params.grant_id, alone=True)
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from tools_app.exec.gate.shell.parser import Node
+from tools_app.exec.gate.shell.shfmt import Node
 from tools_app.exec.gate.shell.words import Variables, Word, read_word
 from tools_app.exec.gate.types import GateReason
 

@@ -7,7 +7,7 @@ import os
 
 from tools_app.exec.gate.shell.directories import Cwds
 from tools_app.exec.gate.shell.findings import Redirection, WalkResult
-from tools_app.exec.gate.shell.parser import Node
+from tools_app.exec.gate.shell.shfmt import Node
 from tools_app.exec.gate.shell.variables import collect_variables, find_parameter_doubt, is_plain_arithmetic
 from tools_app.exec.gate.shell.words import Word, read_word
 from tools_app.exec.gate.types import GateReason, PartKind

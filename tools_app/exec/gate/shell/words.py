@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tools_app.exec.gate.shell.parser import Node
+from tools_app.exec.gate.shell.shfmt import Node
 
 GLOB_CHARACTERS = re.compile(r"[*?\[]")
 SPLITTING_CHARACTERS = re.compile(r"[\s*?\[\]~{}\\]")  # unquoted, a value with one of these may be split or expanded

@@ -10,7 +10,7 @@ from dataclasses import replace
 from tools_app.exec.gate.shell.builtins import BUILTINS, find_builtin_doubt
 from tools_app.exec.gate.shell.directories import Cwds, changes_directory, cwds_after_cd, merge_cwds
 from tools_app.exec.gate.shell.findings import ShellCommand, TooManyCommands, WalkResult
-from tools_app.exec.gate.shell.parser import Node
+from tools_app.exec.gate.shell.shfmt import Node
 from tools_app.exec.gate.shell.variables import ASSIGNABLE_NAME, find_assignment_doubt, is_plain_arithmetic
 from tools_app.exec.gate.shell.word_walk import KNOWN_FIELDS, ExitCwds, WordWalker
 from tools_app.exec.gate.shell.words import Variables, Word

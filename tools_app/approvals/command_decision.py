@@ -150,14 +150,14 @@ def _apply_approval(
         case Status.EXPIRED if rules.ask_fallback == "allowlist" and verdict.effect == "allow":
             return Supervision("allow", plan=plan, grants=used, unanswered=True)
         case Status.EXPIRED:
-            return Supervision("deny", "exec_denied: nobody approved the command in time. It did not run.", plan)
+            return Supervision("deny", "exec_denied: the approval request expired. It did not run.", plan)
         case Status.DENIED if approval.decision == Approval.Decision.DROP:
             return Supervision("deny", f"exec_denied: the command was dropped: {approval.reason}. It did not run.", plan)
         case Status.DENIED:
             detail = f": {approval.reason}" if approval.reason else ""
-            return Supervision("deny", f"exec_denied: a person refused the command{detail}. It did not run.", plan)
+            return Supervision("deny", f"exec_denied: an approver denied the command{detail}. It did not run.", plan)
         case _:  # used: the call was started under an earlier lease and must already have a result
-            return Supervision("deny", "exec_denied: this approval was used already. It did not run again.", plan)
+            return Supervision("deny", "exec_denied: this approval was already used. It did not run again.", plan)
 
 
 def use_approval_or_grants(claimed: ClaimedRun, planned: PlannedCommand, decided: Supervision) -> str:
@@ -176,8 +176,8 @@ def use_approval_or_grants(claimed: ClaimedRun, planned: PlannedCommand, decided
         if used_up := approval_requests.use_approval(claimed.pk, plan.call, plan.hash):
             tool_calls.record_admission(claimed, plan.call, allowed_by.admission_by_approval(used_up))
             return ""
-        return "exec_denied: its approval is not valid any more. It did not run."
+        return "exec_denied: its approval is no longer valid. It did not run."
     if verdict.effect != "allow" or not grants.use_grants(used):
-        return "exec_denied: what allowed it was taken back a moment ago. It did not run. Ask again if it is still needed."
+        return "exec_denied: the grant that allowed it was just revoked. It did not run. Ask again if it is still needed."
     tool_calls.record_admission(claimed, plan.call, allowed_by.admission_by_grants(used))
     return ""

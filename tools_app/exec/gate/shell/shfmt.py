@@ -65,5 +65,5 @@ async def parse_line(line: str) -> Node:
     except (ValueError, RecursionError) as error:
         raise ParserUnavailable("the syntax tree cannot be read") from error
     if not isinstance(tree, dict) or tree.get("Type") != "File":
-        raise ParserUnavailable("the syntax tree is not of the expected kind")
+        raise ParserUnavailable("unexpected syntax tree type")
     return tree
