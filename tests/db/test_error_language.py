@@ -42,11 +42,11 @@ async def test_client_gets_errors_in_requested_language(user, locale, missing, t
     await db.write(lambda: User.objects.filter(pk=user.pk).update(language="zh-hans"))
     token = issue_token(user, "t", sorted(scopes_of(user)))[1]
     async with running_gateway():
-        desk = await InProcessClient.open(token, **({"locale": locale} if locale else {}))
-        assert (await desk.request("sessions.create", {"key": "main"}))["ok"]
-        answers = [await desk.request("runs.get", {"runId": "none"})]
-        answers.append(await desk.request("sessions.delete", {"key": "main"}))
-        desk.disconnect()
+        client = await InProcessClient.open(token, **({"locale": locale} if locale else {}))
+        assert (await client.request("sessions.create", {"key": "main"}))["ok"]
+        answers = [await client.request("runs.get", {"runId": "none"})]
+        answers.append(await client.request("sessions.delete", {"key": "main"}))
+        client.disconnect()
     assert [(answer["error"]["code"], answer["error"]["message"]) for answer in answers] == [
         ("NOT_FOUND", missing),
         ("INVALID_REQUEST", taken),
