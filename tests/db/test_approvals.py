@@ -85,7 +85,7 @@ def test_allow_once_is_used_once(claimed, question, approver, tmp_path):
     question.refresh_from_db()
     assert (question.status, question.decided_by) == ("used", approver)
     with transaction.atomic():
-        assert "not valid any more" in use_approval_or_grants(claimed, plan, decided)
+        assert "no longer valid" in use_approval_or_grants(claimed, plan, decided)
     assert decide_plan(claimed, plan).effect == "deny"
 
 
@@ -227,7 +227,7 @@ def test_undecided_request_expires_and_run_continues(claimed, question, approver
     assert Run.objects.get(pk=claimed.pk).ready_at is not None
     decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
-    assert "in time" in decided.message
+    assert "approval request expired" in decided.message
     assert not expiry.has_due_approvals()
 
 
@@ -334,7 +334,7 @@ def test_revoked_or_expired_grant_allows_nothing(claimed, question, approver, tm
     assert decided.effect == "allow"
     grants.revoke_grant(Grant.objects.get().pk, by=approver)
     with transaction.atomic():
-        assert "taken back" in use_approval_or_grants(claimed, plan, decided)
+        assert "just revoked" in use_approval_or_grants(claimed, plan, decided)
     with pytest.raises(Conflict):
         grants.revoke_grant(Grant.objects.get().pk, by=approver)
     Grant.objects.update(revoked_at=None, expires_at=clock.now() - dt.timedelta(seconds=1))
