@@ -1,1 +1,1 @@
-"""What an agent does next: claim a run, prepare it, call the model, carry out tool calls, store the results."""
+"""Run agents: claim a run, prepare it, call the model, carry out tool calls, store the results."""

@@ -96,7 +96,7 @@ class Compactor:
         self._attempts_in_a_row = 0
 
     def check(self, plan: RunPlan, messages: Sequence[Message]) -> None:
-        """Raise ContextAlmostFull when it is time to compact. After a compaction, wait for the model's own verdict first."""
+        """Raise ContextAlmostFull when it is time to compact, but not right after a compaction: ask the model first."""
         if self._attempts_in_a_row or plan.invoked_call:
             return
         window, used = _context_window(plan), sum(map(token_count.count_message_tokens, messages))

@@ -1,7 +1,7 @@
 """Write streamed text to the event log, batching the deltas of all runs of this process.
 
 The first delta of an answer is written immediately; later ones are merged and written with the next commit, at most every 20 ms.
-A row per token would cost 40-50 % of a core at 1,000 tokens a second, merged rows 5-6 %.
+At 1,000 tokens per second, a row per token would cost 40-50% of a core; merged rows cost 5-6%.
 """
 
 import asyncio

@@ -78,7 +78,7 @@ class RunStore:
         return decided
 
     async def record_not_run(self, call: ToolCallRequest, result: ToolResult) -> None:
-        """Store the result of a call that was allowed but not run for another reason."""
+        """Store the result of a call that was allowed but, for some other reason, not run."""
         await self.started(CallRef(call.id, call.name, call.arguments))
         await self.ended(CallRef(call.id, call.name, call.arguments), result)
 
@@ -169,7 +169,7 @@ def _store_reply(
 
 
 def _start_call(claimed: ClaimedRun, call: CallRef, supervised: tuple[PlannedCommand, Supervision, RunPlan] | None) -> str:
-    """Mark a call as started and return why it must not run, if so. Checks a command's approval or grants again and uses them."""
+    """Mark a call as started; if it must not run, return the reason. Checks a command's approval or grants again and uses them."""
     freezes.check_not_frozen(claimed.agent, claimed.pk)
     denial = "stopped: a stop of this run was requested. It did not run." if _find_stop_request(claimed) else ""
     if supervised and not denial:

@@ -26,7 +26,7 @@ def find_agent(slug: str) -> Agent:
 
 
 def find_agent_to_run(slug: str) -> tuple[Agent, bool]:
-    """Like `find_agent`, and whether any exec rule exists: most servers have none, which saves runs a query."""
+    """Like `find_agent`, but also return whether any exec rule exists: most servers have none, which saves runs a query."""
     agent = Agent.objects.annotate(any_exec_rules=Exists(ExecRule.objects.all())).filter(slug=slug, enabled=True).first()
     return _require_agent(agent, slug), bool(agent and agent.any_exec_rules)
 

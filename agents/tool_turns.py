@@ -103,7 +103,7 @@ class ToolTurns:
         return verdicts
 
     async def _apply_hooks(self, calls: Sequence[ToolCallRequest]) -> list[ToolCallRequest]:
-        """Return the calls as changed by plugin hooks, which is how they are authorized, recorded and run. Remember blocks."""
+        """Return the calls as changed by plugin hooks, which is how they are authorized, recorded and run. Note blocked ones."""
         changed_calls = []
         for call in calls:
             tool = self.plan.toolset.get(call.name)

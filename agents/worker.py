@@ -46,7 +46,7 @@ class Worker:
         self._process = metrics.process_name("worker")
         self._concurrency = concurrency or settings.WORKER_CONCURRENCY
         self._runners: dict[int, Runner] = {}
-        self._abandoned: list[ClaimedRun] = []  # released with the next heartbeat; an outage is not a dead worker
+        self._abandoned: list[ClaimedRun] = []  # released with the next heartbeat: an outage must not count as a dead worker
         self._lane = ""  # last lane served
         self._late_lanes = lanes.LaneDelayMonitor()
         self._deltas = DeltaWriter()
@@ -127,7 +127,7 @@ class Worker:
     def _start_runs(self, runs: Sequence[ClaimedRun]) -> None:
         until = boot_time() + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS
         for claimed in runs:
-            if lapsed := self._runners.get(claimed.pk):  # stalled past its lease and was recovered by this same worker
+            if lapsed := self._runners.get(claimed.pk):  # it stalled past its lease, and this same worker recovered it
                 lapsed.stop(None, "lease lost")
             if claimed.first:
                 metrics.queue_seconds.labels(claimed.lane).observe((clock.now() - claimed.accepted_at).total_seconds())
@@ -258,7 +258,7 @@ class Worker:
 
 
 def _chore_label(chore: Callable[[], Awaitable[None]]) -> str:
-    """_check_aborts -> check aborts"""
+    """Return a readable name, such as "check aborts" for `_check_aborts`."""
     return getattr(chore, "__name__", "chore").strip("_").replace("_", " ")
 
 

@@ -54,7 +54,7 @@ async def lifespan(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if message["type"] == "lifespan.startup":
             await runtime.get_runtime()
             await send({"type": "lifespan.startup.complete"})
-            # Load pages after sockets are accepted, which don't need them. A page requested before that waits.
+            # Load the pages after sockets are accepted, because sockets don't need them. A page requested before that waits.
             loop = asyncio.get_running_loop()
             loop.run_in_executor(None, lambda: get_resolver().url_patterns)
             loop.call_later(REST_LOAD_DELAY_SECONDS, loop.run_in_executor, None, load_operations)

@@ -155,7 +155,7 @@ RUN_TIMEOUT_SECONDS = environment.read_number("CLAWSITE_RUN_TIMEOUT_SECONDS", 60
 TOOL_TIMEOUT_SECONDS = environment.read_number("CLAWSITE_TOOL_TIMEOUT_SECONDS", 120, minimum=1)  # unless the tool sets its own
 TOOL_RESULT_KB = environment.read_number("CLAWSITE_TOOL_RESULT_KB", 100, minimum=1)  # longer text is cut in the middle
 MAX_RESCUES = 3
-# After these days events of ended runs, sessions of single /v1 requests and webhook deliveries are deleted; 0 keeps them.
+# Days until events of ended runs, sessions of single /v1 requests and webhook deliveries are deleted; 0 keeps them.
 EVENT_DAYS = environment.read_number("CLAWSITE_EVENT_DAYS", 30)
 STATELESS_DAYS = environment.read_number("CLAWSITE_STATELESS_DAYS", 30)
 HOOK_LOG_DAYS = environment.read_number("CLAWSITE_HOOK_LOG_DAYS", 30)
@@ -164,7 +164,7 @@ MAX_QUEUED_PER_USER = 100
 WORKER_CONCURRENCY = int(environment.read_number("CLAWSITE_WORKER_CONCURRENCY", 80))
 RAW_STREAM_LOG = os.environ.get("CLAWSITE_RAW_STREAM_LOG", "")
 
-# How often the audit log is chained, and the file that gets the chain head, preferably on another host ("": none).
+# How often the audit log is chained, and the file that gets the chain head, preferably on another host ("" for none).
 AUDIT_SEAL_SECONDS = 1.0
 AUDIT_ANCHOR = os.environ.get("CLAWSITE_AUDIT_ANCHOR", "").strip()
 
@@ -176,7 +176,7 @@ GATEWAY_ACCOUNT_REQUESTS_PER_SECOND = 6_000.0
 GATEWAY_ACCOUNT_REQUESTS_BURST = 12_000.0
 GATEWAY_KNOCKS_PER_ADDRESS = 1_024
 
-# Access to /metrics besides operators and auditors: with this token, or without it from this host.
+# Access to /metrics besides operators and auditors: with this token, or, if METRICS_LOOPBACK is set, without one from this host.
 METRICS_TOKEN = os.environ.get("CLAWSITE_METRICS_TOKEN", "").strip()
 METRICS_LOOPBACK = os.environ.get("CLAWSITE_METRICS_LOOPBACK") == "1"
 # The OpenAI-compatible API: stop the run when its client disconnects; how long a request waits for approval.
@@ -185,6 +185,6 @@ HTTP_APPROVAL_WAIT_SECONDS = environment.read_number("CLAWSITE_HTTP_APPROVAL_WAI
 
 # Requests to URLs chosen by models and pages can only go to public addresses and to those listed here.
 FETCH_ALLOW = environment.fetch_allowlist()
-SEARCH_PROVIDER = os.environ.get("CLAWSITE_SEARCH_PROVIDER", "").strip().lower()  # "": the first configured one
+SEARCH_PROVIDER = os.environ.get("CLAWSITE_SEARCH_PROVIDER", "").strip().lower()  # "" for the first configured one
 SEARXNG_URL = environment.searxng_url()
 BRAVE_API_KEY = os.environ.get("BRAVE_API_KEY", "").strip()

@@ -89,7 +89,7 @@ urlpatterns = [
     path("api/protocol.json", protocol_json),
     path("api/openapi.json", openapi_json, name="openapi"),
     path("api/docs", docs, name="api-docs"),
-    # Any character, including line breaks: errors are always problem documents.
+    # Match any character, including line breaks, so that errors are always problem documents.
     re_path(r"^api/(?P<path>[\s\S]+)$", handle_request, name="rest"),
     path("tools/invoke", invoke_tool),
     path("hooks/<path:path>", receive_webhook),

@@ -1,4 +1,4 @@
-"""Session keys: the address of a session among one owner's sessions. Pure.
+"""Session keys, which identify a session among its owner's sessions. Pure.
 
 agent:{agent}:main                        the agent's main session
 agent:{agent}:{channel}:dm:{peer}         a direct chat on a channel

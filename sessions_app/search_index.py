@@ -55,7 +55,7 @@ def build_condition(terms: Iterable[SearchTerm], *, owner_id: int | None, sessio
 
 
 def find_candidates(condition: str, *, below: int, limit: int, where: str = "") -> list[tuple[Any, ...]]:
-    """Return (id, session id, text, message id, role, time, author) of matching messages below an id, newest first."""
+    """Return (id, session id, text, message id, role, time, author) of matching messages below an ID, newest first."""
     return sql.fetch_rows(
         f"""
         SELECT e.id, e.session_id, e.text, e.message_id, e.role, e.created_at,

@@ -29,7 +29,7 @@ from tools_app.policy.rules import LIST_FIELDS, RuleRow
 from tools_app.policy_store import policies
 from tools_app.policy_store.checks import find_errors, normalize_row
 
-if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+if TYPE_CHECKING:  # unfold has no type hints, and Django's classes can't be subscripted at runtime
     from django.forms import Select, TextInput
 
     AgentModelForm = forms.ModelForm[Agent]

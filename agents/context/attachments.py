@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 
 UPLOADS_DIR = "uploads"
 MAX_INLINE_TEXT_BYTES = 64 << 10  # files up to this size are included in the message
-MAX_IMAGE_BYTES = 5 << 20  # limit of the providers
+MAX_IMAGE_BYTES = 5 << 20  # provider limit
 
-AttachedContent = Mapping[str, Image | AttachedFile]  # by attachment id
+AttachedContent = Mapping[str, Image | AttachedFile]  # by attachment ID
 NO_ATTACHMENTS: AttachedContent = {}
 
 

@@ -25,7 +25,7 @@ class History:
     parts: tuple[HistoryItem, ...]  # the same messages with positions, without the summary
     summary: HistoryEntry | None  # of the messages before them
     summary_is_untrusted: bool  # includes text from runs with limits that this run doesn't have
-    # Answers since the last user message that are not this run's, minus those of this run that only the summary has.
+    # Number of other runs' answers since the last user message, minus this run's answers that are only in the summary.
     turns_before: int
     is_complete: bool = True  # contains the session's whole history
 
@@ -74,7 +74,7 @@ def _build_messages(
 
 
 def format_summary(text: str, *, holds_others: bool) -> str:
-    """Add the heading, and an envelope if the summary includes text of others."""
+    """Add the heading, and an envelope if the summary includes text by others."""
     return prompts.add_summary_heading(wrap_untrusted_text(text, prompts.UNTRUSTED_SUMMARY_SOURCE) if holds_others else text)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from agents.llm.messages import AssistantMessage, Image, Message, ToolResultMessage, UserMessage
 
-MAX_IMAGES, MAX_TOTAL_IMAGE_BYTES = 20, 20 << 20  # per request; limits differ, and providers reject the whole request
+MAX_IMAGES, MAX_TOTAL_IMAGE_BYTES = 20, 20 << 20  # per request; provider limits differ, and exceeding one fails the whole request
 
 
 def limit_images(messages: Sequence[Message], *, takes_images: bool) -> list[Message]:

@@ -58,7 +58,7 @@ def delete_sandbox(session_id: object) -> None:
 def is_sandboxed(key: SessionKey, rules: ExecRules, *, from_hook: bool = False) -> bool:
     """Whether the session gets an isolated workspace. Group chats and webhooks carry content from others, so by default they do.
 
-    So does a run in another session that a webhook started, for that run only.
+    A run that a webhook starts in another session also gets one, for that run only.
     """
     from_strangers = bool(key.group) or key.kind == WEBHOOK_CHANNEL or from_hook
     return rules.sandbox_mode == "all" or (rules.sandbox_mode == "groups" and from_strangers)

@@ -1,8 +1,8 @@
 """Resolve a model name from the settings to its provider, wire name and credentials.
 
 Names are written as in litellm, such as `openai/gpt-5`. Names with a prefix in ENDPOINTS go directly to that endpoint, `demo/…`
-to the built-in demo, everything else through litellm, as does any name after `litellm:`. What to try after a failure is not
-decided here.
+to the built-in demo, everything else through litellm, as does any name after `litellm:`. This module does
+not decide what to try after a failure.
 """
 
 import logging
@@ -68,8 +68,8 @@ def resolve_model(
 ) -> ResolvedModel:
     """Resolve a model. `overrides` are credentials by provider that take precedence over the environment's.
 
-    If an API key is missing, ProviderError(auth) names the variable to set. A model that will not be asked needs none: its tools
-    and rules can be determined without.
+    If an API key is missing, ProviderError(auth) names the variable to set. Without `will_be_asked`, no
+    key is needed: the model's tools and rules can be determined without one.
     """
     via_litellm = name.startswith(LITELLM_PREFIX)
     provider, model = _split_name(name.removeprefix(LITELLM_PREFIX).strip())
@@ -84,7 +84,7 @@ def resolve_model(
     credentials = Credentials(
         credentials.api_key or _first_set(endpoint.keys, environ), credentials.base_url or endpoint.find_base_url(environ)
     )
-    # At a custom address it is unknown whether a key is needed; the server will say so.
+    # With a custom base URL, it is unknown whether a key is needed; the server will say so.
     at_home = credentials.base_url == endpoint.base_url
     if will_be_asked and endpoint.keys and not endpoint.is_local and at_home and not credentials.api_key:
         raise _missing_key_error(provider, endpoint.keys)
@@ -114,7 +114,7 @@ def get_default_model(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def list_available_models(environ: Mapping[str, str] = os.environ, extra: Iterable[str] = ()) -> list[ModelRow]:
-    """List models in use, the demo, all current ones of providers with an API key, and those another key would add."""
+    """List models in use, the demo, current models of providers with an API key, and models that another key would add."""
     today = datetime.now(UTC).date().isoformat()
     names = dict.fromkeys([get_default_model(environ), *extra, DEMO_MODEL])
     for provider in [*ENDPOINTS, *LITELLM_KEYS]:
@@ -174,7 +174,7 @@ def _split_name(name: str) -> tuple[str, str]:
 def _credentials_for_litellm(
     provider: str, endpoint: ProviderEndpoint | None, environ: Mapping[str, str], *, needed: bool
 ) -> Credentials:
-    """Return only what is set: litellm knows the addresses, and the variables of other providers."""
+    """Return only what is set: litellm itself knows the default base URLs and the variables of other providers."""
     if endpoint is not None:
         return Credentials(_first_set(endpoint.keys, environ), _first_set(endpoint.base_variables, environ))
     variables = LITELLM_KEYS.get(provider, ())

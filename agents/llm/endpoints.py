@@ -14,7 +14,7 @@ class ProviderEndpoint:
     short_name_prefix: str = ""
 
     def find_base_url(self, environ: Mapping[str, str]) -> str:
-        """Return the address from the environment, or the default."""
+        """Return the base URL from the environment, or the default."""
         base = next((environ[name].strip() for name in self.base_variables if environ.get(name, "").strip()), "")
         if not base:
             return self.base_url

@@ -12,7 +12,7 @@ from agents.llm.base import FailureKind, ProviderError
 
 MAX_MESSAGE_LENGTH = 300
 
-# What providers write when the prompt is too long; lower case. Most of them have no code for it.
+# Provider error texts for a prompt that is too long, in lower case; most providers have no error code for it.
 OVERFLOW_PHRASES = (
     "context_length_exceeded",
     "context length",
@@ -40,7 +40,7 @@ AUTH_PHRASES = ("invalid_api_key", "authentication_error", "permission_error", "
 UNAVAILABLE_PHRASES = ("overloaded", "server_error", "internal error", "unavailable", "api_error")
 TIMEOUT_PHRASES = ("timeout", "timed out", "deadline")
 
-# Keys as the usual providers shape them, and whatever follows the word Bearer.
+# API keys in the formats of common providers, and whatever follows the word Bearer.
 SECRET_PATTERN = re.compile(r"\b(?:sk|pk|gsk|xai|pplx|csk|fw|hf|r8|nvapi|AIza)[-_]?[A-Za-z0-9*][\w*.-]{10,}|(?<=[Bb]earer )\S+")
 
 
@@ -64,7 +64,7 @@ def error_from_stream(error: Any, *, secret: str = "") -> ProviderError:
 
 
 def classify_status(status: int, text: str) -> FailureKind:
-    """`text` is the provider's message in lower case; it decides if a status has several meanings."""
+    """Classify by status, or by `text`, the provider's message in lower case, where a status has several meanings."""
     match status:
         case 401 | 403:
             return FailureKind.AUTH
@@ -74,7 +74,7 @@ def classify_status(status: int, text: str) -> FailureKind:
             return FailureKind.BILLING if _contains_any(text, BILLING_PHRASES) else FailureKind.RATE_LIMIT
         case 408 | 504:
             return FailureKind.TIMEOUT
-    # llama.cpp has reported an overflow as 500, Anthropic an empty account as 400.
+    # llama.cpp has reported an overflow as 500, Anthropic an exhausted balance as 400.
     if _contains_any(text, OVERFLOW_PHRASES) or status == 413:
         return FailureKind.CONTEXT_OVERFLOW
     if _contains_any(text, BILLING_PHRASES):
@@ -142,6 +142,6 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
         if value:
             try:
                 return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
-            except (ValueError, TypeError):  # TypeError: a date without its time zone
+            except (ValueError, TypeError):  # TypeError: a date without a time zone
                 pass
     return None

@@ -47,7 +47,7 @@ DEMO_MODEL_INFO = ModelInfo("demo", "chat", None, False, True, "", TokenPrices(0
 
 
 def find_model_info(model: str) -> ModelInfo | None:
-    """`model` as in settings: `openai/gpt-5`, `groq/…`, or a bare name."""
+    """Look up a model by its name in the settings: `openai/gpt-5`, `groq/…`, or a bare name."""
     if model.startswith("demo/"):
         return DEMO_MODEL_INFO
     table = _load_table()

@@ -27,7 +27,7 @@ from agents.llm.thinking_tags import TagFilter
 from clawsite.infra.text import make_storable
 
 EARLY_RETRIES = 2  # for a provider that fails before sending anything
-INTERRUPTED_RETRIES = 1  # for an interrupted stream; a second interruption is no coincidence
+INTERRUPTED_RETRIES = 1  # for an interrupted stream; a second interruption is hardly a coincidence
 FIRST_DELAY_S = 0.5  # then 2 s, each ±25%, so that many runs don't retry at the same time
 MAX_RETRY_AFTER_S = 10.0  # for longer delays, another key or model is faster
 
@@ -89,7 +89,7 @@ def _delay_before_retry(failures: list[ProviderError], *, spoke: bool) -> float 
             early = sum(failure.kind is not FailureKind.CUT for failure in failures)
             if spoke or early > EARLY_RETRIES or (last.retry_after or 0) > MAX_RETRY_AFTER_S:
                 return None
-            backoff: float = FIRST_DELAY_S * 4 ** (early - 1) * random.uniform(0.75, 1.25)  # noqa: S311  # spreads load, keeps no secret
+            backoff: float = FIRST_DELAY_S * 4 ** (early - 1) * random.uniform(0.75, 1.25)  # noqa: S311  # jitter, not security
             return max(backoff, last.retry_after or 0)
     return None
 

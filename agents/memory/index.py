@@ -1,7 +1,7 @@
 """The search index of notes: list, store and search their chunks. Synchronous; `notes.py` reads the files.
 
 The index proposes chunks that contain any word of the query. Their score is computed here from the text, so both databases
-give the same: the share of the query's words a chunk contains, with rare words weighted higher.
+give the same score: the share of the query's words a chunk contains, with rare words weighted higher.
 """
 
 import math
@@ -21,7 +21,7 @@ from clawsite.infra.fulltext.tokenizer import SearchTerm, find_matches, parse_qu
 MAX_CANDIDATES = 400  # chunks that are scored; about 30 ms
 MAX_COUNTED = 5_000  # chunks containing a word; beyond this it counts as common
 MAX_TERMS = 48
-# Weight of a word that no chunk contains; for other words it is 0.5 or more. Most character pairs of a Chinese query are such.
+# Weight of a word that no chunk contains; for other words it is 0.5 or more. Most character pairs of a Chinese query are like that.
 UNKNOWN_TERM_WEIGHT = 0.1
 MIN_PREFIX_LENGTH = 3  # letters: `decide` also finds `decided`
 SNIPPET_LENGTH, SNIPPET_LEAD = 700, 200
@@ -79,7 +79,7 @@ def search_notes(workspace: str, query: str, *, limit: int, min_score: float) ->
     terms = expand_terms(query_terms)
     matches = {term: _find_chunks(workspace, term) for term in terms}
     pks: dict[int, None] = {}
-    for term in sorted(terms, key=lambda term: len(matches[term])):  # rare words say most
+    for term in sorted(terms, key=lambda term: len(matches[term])):  # rare words are the most informative
         pks.update(dict.fromkeys(matches[term][: MAX_CANDIDATES - len(pks)]))
     total = MemoryChunk.objects.filter(file__workspace=workspace).count()
     weights = {term: math.log(1 + total / (len(matches[term]) + 0.5)) if matches[term] else UNKNOWN_TERM_WEIGHT for term in terms}

@@ -1,6 +1,6 @@
 """List, read and split an agent's note files: MEMORY.md and memory/**/*.md in its workspace. Blocking; no database.
 
-All files are opened through `Workspace`, so no link leads out of it.
+All files are opened through `Workspace`, so no link can lead outside it.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ def list_notes(workspace: Workspace) -> NoteListing:
         for file in walk.walk_below(top):
             try:
                 seen = os.lstat(file.name, dir_fd=file.parent)
-            except OSError:  # gone by now
+            except OSError:  # deleted concurrently
                 continue
             if why := _explain_skip(file.path, seen):
                 left_out.append(f"{_display_path(file.path)} {why}")

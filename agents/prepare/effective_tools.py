@@ -1,4 +1,4 @@
-"""Find the tools a run would have, and why others are missing, without starting one: for a session or a policy query."""
+"""Find the tools a run would have, and why others are missing, without starting it: for a session or a policy query."""
 
 import os
 from collections.abc import Mapping

@@ -100,7 +100,7 @@ def _load_inputs(claimed: ClaimedRun) -> tuple[Agent, SessionWorkspace, ToolSnap
     agent, any_exec_rules = selectors.find_agent_to_run(claimed.agent)
     session_id = str(claimed.session_id)
     rules = rules_for_run(claimed) if any_exec_rules else ExecRules()
-    # Uses the disk, so it runs on the reader thread too.
+    # Accesses the disk, so it also runs on the reader thread.
     owner, from_hook = claimed.session_owner_id, WEBHOOK_KEY in claimed.options
     workplace = prepare_session_workspace(agent, owner, session_id, claimed.session_key, rules, from_hook=from_hook)
     offer = ToolSnapshot(current_rules(), *tools_and_hooks())

@@ -29,15 +29,15 @@ STATUS_BY_EFFECT = {
     "deny": ToolCall.Status.REFUSED,
     "hand_over": ToolCall.Status.HANDED_OVER,
 }
-MAX_TOOL_NAME_LENGTH = 128  # characters stored of a tool name, which may be one the model made up
+MAX_TOOL_NAME_LENGTH = 128  # characters of a tool name that are stored; the model may have made it up
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedCalls:
-    """The calls of one answer to authorize, with what was found out about each beforehand, by call ID."""
+    """The calls of one answer to authorize, with what is already known about each, by call ID."""
 
     calls: Sequence[ToolCallRequest]
-    plans: Mapping[str, PlannedCommand | Supervision] = field(default_factory=dict)  # or a decision instead
+    plans: Mapping[str, PlannedCommand | Supervision] = field(default_factory=dict)  # or a decision already made
     opinions: Mapping[str, LoopVerdict] = field(default_factory=dict)  # from the loop guard
 
 

@@ -26,7 +26,7 @@ MESSAGE_HEADING = "[Message from agent {agent} in session {key}, sent by its ses
 def send_nested_message(
     env: ToolEnv, call_id: str, sender: User, target: Session, message: str, *, waits: bool, trace: str = ""
 ) -> AcceptedRun:
-    """Queue the message. The same call again returns the first run. Needs its own transaction, because it locks the lane first."""
+    """Queue the message. Repeating a call returns the first run. Needs its own transaction, because it locks the lane first."""
     # Two sessions that message each other at the same time must not both pass the check. Lock order: lane, session, run.
     lane = Lane.objects.select_for_update().get(name=NESTED)
     sending = read_run_options(env.run_pk)

@@ -53,7 +53,7 @@ def find_session_by_name(env: ToolEnv, name: str) -> Session:
     """Find a session by its key or else by its label."""
     try:
         found = _lookup_key(env, name)
-    except InvalidRequest:  # a label may have blanks
+    except InvalidRequest:  # a label may contain spaces
         found = None
     found = found or _lookup_label(env, name)
     if found is None:

@@ -10,7 +10,7 @@ from clawsite.infra.errors import ClawError
 from tools_app.core.definition import TextBlock, ToolFailed, ToolResult
 from tools_app.core.untrusted_text import wrap_untrusted_text
 
-# Measured as ASCII JSON, where most non-ASCII characters take six bytes. A result may have 100 KB of text and of details each.
+# Measured as ASCII JSON, where most non-ASCII characters take six bytes. Text and details of a result may have 100 KB each.
 MAX_RESULT_BYTES = 60_000
 
 

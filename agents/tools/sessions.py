@@ -119,7 +119,7 @@ def _read_history(env: ToolEnv, args: HistoryArgs) -> dict[str, Any]:
     session = reachable_sessions.find_session_by_key(env, args.session_key)
     excerpts, older = read_last_messages(session, limit=args.limit, characters=MAX_MESSAGE_LENGTH, with_tools=args.include_tools)
     messages = [_message_to_dict(each) for each in excerpts]
-    shown = count_fitting(messages[::-1])  # the newest count
+    shown = count_fitting(messages[::-1])  # keep the newest
     left = len(messages) - shown
     answer: dict[str, Any] = {"sessionKey": session.key_for(env.sender_id), "messages": messages[left:]}
     if left:

@@ -22,7 +22,7 @@ from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed
 from tools_app.core.results import json_result
 
 MAX_WAIT_S = 300
-MAX_REPLY_LENGTH = 8_000  # half of a result even if each character needs six bytes
+MAX_REPLY_LENGTH = 8_000  # about half of a result, even if each character needs six bytes
 UNTRUSTED_SOURCE = "the agent of another session"
 
 
@@ -43,7 +43,7 @@ def make_sessions_send(env: ToolEnv) -> ToolFunction[SendArgs]:
     """Send a message to another session of the person you work for; its agent handles it and its answer is returned.
     `status` is ok with a `reply`; accepted if you didn't wait; timeout if there is no answer yet, which then goes to that
     session only; or error. Name the session by `session_key` or by `label`. A chain of messages can have at most 5 hops."""
-    # While it waits, the run keeps its worker slot: parking it would cost more than 30 s of one of 80 coroutines. The wait is
+    # While it waits, the run keeps its worker slot: parking it would cost more than one of 80 coroutines for 30 s. The wait is
     # bounded, and so are chains of waiting sessions: lane `nested` has 2 concurrent runs for the whole server.
 
     async def sessions_send(args: SendArgs, call: CallContext) -> ToolResult:

@@ -56,7 +56,7 @@ def _is_scraper(request: HttpRequest) -> bool:
 
 
 def _is_from_this_host(request: HttpRequest) -> bool:
-    """Requests forwarded by a proxy never count as local: behind a proxy on this host, all would."""
+    """Requests forwarded by a proxy never count as local; otherwise, all requests through a proxy on this host would."""
     if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
         return False
     try:

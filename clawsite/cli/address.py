@@ -1,6 +1,6 @@
 """The file with the gateway's address in a state directory: written by `serve` and `web`, read by client commands.
 
-Loads nothing large, because `serve` uses it. A file left by a dead process does no harm: connecting to it fails.
+Imports nothing large, because `serve` uses it. A file left behind by a dead process is harmless: connecting fails.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""What commands share: running one, failing with a message, loading settings and Django.
+"""Shared by all commands: running a command, failing with a message, loading settings and Django.
 
 A command is a module in `clawsite.cli.commands` with HELP, EXAMPLES, `add_arguments` and `run`. They are not Django commands,
-because Django loads every app before it runs one: 0.4 s that `claw call` does not need.
+because Django loads every app before it runs one, which takes 0.4 s and `claw call` doesn't need.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def host_actor(command: str) -> Actor:
 
 
 def read_settings() -> ModuleType:
-    """Import the settings as a plain module. They import no Django, so this takes 10 ms instead of 400."""
+    """Import the settings as a plain module. They don't import Django, so this takes 10 ms instead of 400."""
     return import_module(os.environ.get("DJANGO_SETTINGS_MODULE", "clawsite.settings"))
 
 

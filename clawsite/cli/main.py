@@ -1,4 +1,4 @@
-"""The `claw` program: Clawsite's commands and Django's. `python manage.py` is the same.
+"""The `claw` program: Clawsite's commands and Django's. `python manage.py` does the same.
 
 Selects the command and turns environment errors into one line and an exit code: 1 failed, 2 wrong usage or settings,
 3 gateway not reachable, 130 interrupted.

@@ -1,4 +1,4 @@
-"""Render a run's events as terminal text, with the answer and notes on separate streams, and plain tables. No sockets."""
+"""Render a run's events as terminal text, with the answer and notes on separate streams, and plain tables. Uses no sockets."""
 
 import json
 import re
@@ -30,7 +30,7 @@ class AnswerPrinter:
         self._notes = notes
         self._shared_output = shared_output
         self._message = ("", 0)
-        self._texts: list[str] = []  # of the messages shown so far
+        self._texts: list[str] = []  # texts of the messages shown so far
         self._at_line_start = True
 
     @property
@@ -191,12 +191,12 @@ def strip_control_characters(text: str) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """Spell out invisible and direction-changing characters in text that a person decides on."""
+    """Spell out invisible and direction-changing characters in text that approvers rely on."""
     return "".join(letter if letter in "\n\t" or _is_visible(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
 
 
 def escape_invisible_line(text: str) -> str:
-    """Do the same for single-line text, where a line break could fake another line of output."""
+    """Like `escape_invisible`, but for single-line text, where a line break could fake another line of output."""
     return "".join(letter if _is_visible(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
 
 

@@ -1,4 +1,4 @@
-"""Python client of the gateway protocol. It needs only `websockets`."""
+"""Python client for the gateway protocol. It needs only `websockets`."""
 
 from clawsite.client.client import BEGINNING, Client, Event, EventsGone, RunFailed
 from clawsite.client.connection import Connection, ConnectionLost, Endpoint, GatewayError, Unreachable

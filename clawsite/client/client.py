@@ -22,7 +22,7 @@ Position = int | str  # a cursor, or an ISO time
 
 
 class EventsGone(Exception):
-    """The events after this position are deleted, or it belongs to another log, as after a restore: reload the session."""
+    """The events after this position were deleted, or it belongs to another log, such as after a restore: reload the session."""
 
 
 class RunFailed(Exception):
@@ -72,7 +72,7 @@ def log_event(frame: Frame) -> Event | None:
 
 
 class Client:
-    """Stays connected to a gateway. The first connect fails immediately; later ones are retried for `patience` seconds."""
+    """Stays connected to a gateway. A failed first connection is not retried; reconnects are, for `patience` seconds."""
 
     def __init__(self, endpoint: Endpoint, *, patience: float = 60.0, on_lost: Callable[[str], None] | None = None) -> None:
         self.endpoint = endpoint
@@ -107,7 +107,7 @@ class Client:
     async def follow(
         self, session_key: str, position: Position = BEGINNING, *, epoch: str = "", live: bool = True
     ) -> AsyncIterator[Event]:
-        """Yield every event of a session after a position, once and in order, across reconnects; endless with `live`.
+        """Yield every event of a session after a position, once and in order, across reconnects; with `live`, it never ends.
 
         `epoch` identifies the log that a remembered cursor belongs to; the gateway sends it in `hello` and with cursors.
         """
@@ -121,7 +121,7 @@ class Client:
                     return
 
     async def run(self, text: str, *, session_key: str, idempotency_key: str = "", **options: Any) -> AsyncIterator[Event]:
-        """Start a run and yield its events, once and in order, to its end. After a reconnect, the same key finds the same run."""
+        """Start a run and yield its events until it ends, once and in order. After a reconnect, the same key finds the same run."""
         run_id = idempotency_key or str(uuid.uuid4())
         params = {"message": text, "sessionKey": session_key, "idempotencyKey": run_id, **options}
         reader: _ReadPosition | None = None
@@ -217,6 +217,6 @@ async def _start_run(connection: Connection, params: dict[str, Any]) -> None:
     try:
         await connection.request("agent", params)
     except GatewayError as error:
-        # Sent again after a reconnect, a request for a run that has failed returns its failure. Its events report the same.
+        # When resent after a reconnect, a request for a failed run returns the failure, which the run's events report too.
         if not (isinstance(error.payload, dict) and error.payload.get("runId")):
             raise

@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 PROTOCOL = 4
 REQUEST_SECONDS = 30.0
 HANDSHAKE_SECONDS = 15.0
-LOOPBACK = ("127.0.0.1", "::1", "localhost")  # never through a proxy from the environment, which would not lead back to this host
+LOOPBACK = ("127.0.0.1", "::1", "localhost")  # never use a proxy from the environment: it would not lead back to this host
 TICK_TIMEOUT = 4000  # close code: no frame for two ticks
 
 Frame = dict[str, Any]
@@ -62,7 +62,7 @@ class Endpoint:
 
     @classmethod
     def with_token_file(cls, url: str, file: str | Path, **fields: Any) -> "Endpoint":
-        """Read the token from a file, so that it appears in no script and no process list."""
+        """Read the token from a file, so that it doesn't appear in scripts or process lists."""
         return cls(url, Path(file).expanduser().read_text().strip(), **fields)
 
 

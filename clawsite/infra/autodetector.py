@@ -1,4 +1,4 @@
-"""Detect changes of the database schema and ignore changed texts, so that rewording a label needs no migration."""
+"""Detect database schema changes but ignore changed texts, so that rewording a label needs no migration."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.db import models
 from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.state import ModelState, ProjectState
 
-NOT_IN_SCHEMA = {"verbose_name", "help_text", "choices", "validators"}  # arguments of fields
+NOT_IN_SCHEMA = {"verbose_name", "help_text", "choices", "validators"}  # field arguments
 MODEL_TEXTS = ("verbose_name", "verbose_name_plural")
 
 

@@ -1,5 +1,5 @@
-"""Parse untrusted JSON within limits. Parsing holds the GIL on any thread: 20 MB of empty lists take seconds and gigabytes,
-20 MB of text a few hundredths of a second. So the values are counted before parsing, in small steps.
+"""Parse untrusted JSON within limits. Parsing holds the GIL on any thread: 20 MB of empty lists take seconds and gigabytes
+of memory, 20 MB of text only a few hundredths of a second. So the values are counted before parsing, in small steps.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from clawsite.infra.text import make_storable
 
 CHUNK_BYTES = 64 << 10  # takes 1 ms, then other threads can run
 VALUE_STARTS = b',[{"'
-MAX_DEPTH = 200  # levels: orjson serializes 254, and stored values are wrapped in a few more
+MAX_DEPTH = 200  # levels; orjson can serialize 254, and stored values are wrapped in a few more
 _NOT_VALUE_STARTS = bytes(set(range(256)) - set(VALUE_STARTS))
 
 
@@ -50,6 +50,6 @@ def count_values(body: bytes, max_values: int) -> int:
         count += sum(map(len, parts[inside::2]))
         quotes += len(parts) - 1
         inside = quotes % 2 == 1
-        if count > max_values or quotes > 4 * max_values:  # a key and a value, each between two quotes
+        if count > max_values or quotes > 4 * max_values:  # at most four quotes per value: two around its key, two around the value
             return max(count, max_values + 1)
     return count

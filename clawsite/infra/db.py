@@ -45,21 +45,21 @@ async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = F
     """Run a function in a transaction shared with other pending writes.
 
     `key` is the session it locks: operations of one commit take their locks in key order, so that two processes can't
-    deadlock. `alone` runs it in a separate transaction (a claim locks a lane first). After a rollback the function runs
-    again, so its only side effects must be in the database.
+    deadlock. `alone` runs it in a separate transaction (for claims, which lock a lane first). After a rollback the function
+    may run again, so its only side effects must be in the database.
     """
     loop = asyncio.get_running_loop()
     operation = _Operation(functools.partial(_in_error_language(fn), *args, **kwargs), key, alone, loop, loop.create_future())
     _writer().submit(operation)
-    return await operation.future  # type: ignore[no-any-return]  # the queue forgets T
+    return await operation.future  # type: ignore[no-any-return]  # the queue loses the type T
 
 
 @contextmanager
 def errors_in_language(language: str) -> Iterator[None]:
-    """Translate the messages of errors, also of those raised by reads and writes. "" leaves them in English.
+    """Translate error messages, including those from reads and writes. "" leaves them in English.
 
-    The threads have no active language otherwise, whatever the caller's is: what they store and what is logged is in English.
-    Tasks that are started inside stay in English too. Functions called with a language must not store translated texts.
+    Otherwise the threads have no active language, whatever the caller's language: what they store and log is in English.
+    Tasks started inside this context use English too. Functions called with a language must not store translated texts.
     """
     if not language:
         yield
@@ -127,7 +127,7 @@ def _on_reader(fn: Callable[..., T], args: Any, kwargs: Any) -> T:
 
 
 def _drop_if_dead() -> None:
-    """After a pause, check that the connection is still alive: a restarted server closed it."""
+    """After a pause, drop the connection if it is dead: the server may have restarted."""
     now, used = time.monotonic(), getattr(_thread_state, "used", 0.0)
     _thread_state.used = now
     idle = used and now - used > CHECK_CONNECTION_AFTER_SECONDS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
     name: str
-    every: Callable[[], float]  # interval in seconds; called when the process starts, so that settings apply
+    every: Callable[[], float]  # returns the interval in seconds; called when the process starts, so that it can use settings
     function: Callable[[], Awaitable[None]]
 
 

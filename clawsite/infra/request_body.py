@@ -24,7 +24,7 @@ AsgiReceive = Callable[[], Awaitable[AsgiMessage]]
 AsgiSend = Callable[[AsgiMessage], Awaitable[None]]
 
 DEFERRED_PATHS = ("/v1/", "/responses", "/tools/invoke", "/api/", "/hooks/", "/attachments/")
-READ_TIMEOUT_SECONDS = 300.0  # 20 MB at half a megabit
+READ_TIMEOUT_SECONDS = 300.0  # 20 MB at half a megabit per second
 MAX_INLINE_BYTES = 32 << 10  # parsed on the event loop: takes a millisecond
 MAX_UNREAD_BYTES = 64 << 10  # discarded by the server itself, so that the connection can be reused
 LINGER_BYTES = 1 << 20  # read and discarded from a rejected body until its sender notices
@@ -156,7 +156,7 @@ async def read_body(request: HttpRequest, max_bytes: int, seconds: float = READ_
 async def parse_body(request: HttpRequest, max_bytes: int, parse: Callable[[bytes], T], seconds: float = READ_TIMEOUT_SECONDS) -> T:
     """Read the body and parse it. A large one is parsed on a thread, so that the sockets of this process aren't blocked.
 
-    That thread parses one body at a time, because of the GIL, and so that memory is only needed for one body and its values.
+    There is only one such thread, because of the GIL and so that only one body and its values need memory at a time.
     """
     return await run_off_loop(await read_body(request, max_bytes, seconds), lambda: parse(request.read()))
 

@@ -16,7 +16,7 @@ _seen_migrated = False
 
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """Report that this process responds. It uses no database, so a slow one doesn't get a healthy process killed."""
+    """Report that this process responds. It doesn't use the database, so a slow database doesn't get a healthy process killed."""
     return _json_response({"ok": True, "status": "live"})
 
 
@@ -45,7 +45,7 @@ def list_problems() -> list[str]:
 
 
 def _is_migrated() -> bool:
-    """Check until it is true, then remember: migrations stay applied, and the check takes about 20 ms."""
+    """Check until it is true, then cache the result: migrations stay applied, and the check takes about 20 ms."""
     global _seen_migrated
     if not _seen_migrated:
         executor = MigrationExecutor(connection)

@@ -55,7 +55,7 @@ def change_preferences(request: HttpRequest) -> HttpResponse:
     if not _are_valid(changes):
         return HttpResponse(status=400)
     if request.user.is_authenticated and changes:
-        User.objects.filter(pk=request.user.pk).update(**changes)  # permissions don't change, so sockets need no notice
+        User.objects.filter(pk=request.user.pk).update(**changes)  # permissions don't change, so open sockets need not be notified
     from_script = "application/json" in request.headers.get("Accept", "")
     response = HttpResponse(status=204) if from_script else redirect(safe_redirect_url(request, request.POST.get("next")))
     set_preference_cookies(response, **changes)

@@ -1,7 +1,7 @@
 """Render text that approvers rely on as HTML in which every character is visible. All of it is escaped, none is omitted.
 
-Characters that are invisible or change the reading order are shown as their code point: ⟨U+202E⟩. Commands are also
-highlighted by the kind of their parts.
+Characters that are invisible or change the reading order are shown as their code point: ⟨U+202E⟩. The parts of a
+command are also highlighted by kind.
 """
 
 import re

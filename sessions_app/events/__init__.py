@@ -1,1 +1,1 @@
-"""The event log: append with the change it reports, publish after commit, replay."""
+"""The event log: append events together with the change they report, publish them after commit, replay them."""

@@ -96,5 +96,5 @@ def _without_large_data(event: EventOut) -> EventOut:
 
 
 def is_last_event(event: Mapping[str, Any]) -> bool:
-    """Return whether this is the last event of a run. An event whose data was too large to send may be, so it counts."""
+    """Return whether this is the last event of a run. An event whose data was too large to send might be, so it counts as one."""
     return event["stream"] == "lifecycle" and (event["data"] is None or event["data"]["phase"] in ("end", "error"))

@@ -1,4 +1,4 @@
-"""Write events and transcript entries: their values, and one INSERT for many rows."""
+"""Write events and transcript entries, many rows with one INSERT; defines the values to write."""
 
 import datetime as dt
 import uuid

@@ -23,7 +23,7 @@ class RunView:
     reason: str = ""
     error: str = ""
     prompt: str = ""
-    messages: list[tuple[str, str]] = field(default_factory=list)  # (message id, text) of stored answers
+    messages: list[tuple[str, str]] = field(default_factory=list)  # (message ID, text) of stored answers
     tools: dict[str, ToolView] = field(default_factory=dict)
     open_message: str = ""
     open_text: str = ""  # text of the answer being written

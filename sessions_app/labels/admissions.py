@@ -1,4 +1,4 @@
-"""Who or what let a command through, and how far an answer reaches, in the reader's language: of what is kept with the call."""
+"""Describe, in the reader's language, what allowed a command and what a decision grants. Uses the data stored with the call."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -18,7 +18,10 @@ SCOPE_LABELS = {
 
 
 def format_admission(admission: Mapping[str, Any]) -> str:
-    """Such as "approved once by ada", "allowed by a grant of ada, until 3 May 2026, 2 p.m., 4 uses left"."""
+    """Describe what allowed a command.
+
+    Examples: "approved once by ada", "allowed by grant #3 of ada, in this chat, until 3 May 2026, 2 p.m., 4 uses left".
+    """
     match admission["by"]:
         case "answer":
             return _format_decision(admission)
@@ -50,7 +53,7 @@ def _format_grant(grant: Mapping[str, Any]) -> str:
 
 
 def format_grant_extent(granted: Mapping[str, Any]) -> str:
-    """What an answer allows: "for 15 minutes, in this chat"; "once and 5 times more within 8 hours, in this chat"."""
+    """Describe what a decision grants: "for 15 minutes, in this chat", "once and 5 times more within 8 hours, in this chat"."""
     lasts = format_duration(granted["seconds"]) if granted["seconds"] else ""
     where = str(SCOPE_LABELS[granted["scope"]])
     if granted["uses"] is None:
@@ -66,7 +69,7 @@ def format_uses_left(uses: int) -> str:
 
 
 def format_duration(seconds: int) -> str:
-    """90 days, 8 hours, 15 minutes: the largest unit that tells it exactly, down to seconds."""
+    """Format a duration in the largest unit that is exact, down to seconds: 90 days, 8 hours, 15 minutes."""
     if seconds % 86400 == 0:
         return ngettext("%(count)d day", "%(count)d days", seconds // 86400) % {"count": seconds // 86400}
     if seconds % 3600 == 0:

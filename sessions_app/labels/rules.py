@@ -1,4 +1,4 @@
-"""Verdicts, their rules and why a tool is not offered, in the reader's language. Whoever decides writes them in English."""
+"""Translate verdicts, their rules and the reasons why a tool is unavailable. The code that decides writes them in English."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from sessions_app.labels.admissions import format_admission
 
-NOT_OFFERED = "toolset"  # stands in the place of a layer where none has refused, and the run has no such tool
+NOT_OFFERED = "toolset"  # replaces the layer's name if no layer denied the tool but the run doesn't have it
 RULES_WITH_NAME = {
     "deny entry": gettext_lazy("deny entry `%s`"),
     "allow entry": gettext_lazy("allow entry `%s`"),
@@ -51,7 +51,7 @@ PLAIN_RULES = {
     "this version does not have it yet": gettext_lazy("this version does not have it yet"),
 }
 
-# About the source of a tool: which kind, its name, what became of it.
+# About the source of a tool: (kind of source, what happened to it) -> text with the source's name.
 SOURCE_REASONS = {
     ("plugin", "does not offer it any more"): gettext_lazy("plugin `%s` does not offer it any more"),
     ("plugin", "cannot be used now"): gettext_lazy("plugin `%s` cannot be used now"),
@@ -64,7 +64,7 @@ SOURCE_REASONS = {
 
 
 def translate_rule(rule: str) -> str:
-    """Such as "profile `coding`: allow entry `group:fs`"; what is not known here stays as it was written."""
+    """Translate a rule such as "profile `coding`: allow entry `group:fs`"; unknown parts are left in English."""
     said, _colon, rest = rule.partition(": ")
     return (
         _("%(source)s: %(rule)s") % {"source": _translate_part(said), "rule": _translate_part(rest)}
@@ -83,7 +83,7 @@ def _translate_part(part: str) -> str:
 
 
 def translate_decision(verdict: Mapping[str, Any]) -> str:
-    """The sentence of sessions_app.verdicts.verdict_of, which is for programs, in the reader's language."""
+    """Describe a verdict of sessions_app.verdicts.build_verdict in the reader's language; its own text is for programs."""
     if admission := verdict.get("admission"):
         return format_admission(admission)
     if "rule" not in verdict:

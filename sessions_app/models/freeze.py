@@ -36,7 +36,7 @@ class Freeze(models.Model):
         verbose_name = _("freeze")
         verbose_name_plural = _("freezes")
         constraints = [
-            # Also the index for the check at every claim and tool start: it only has freezes in force, so almost nothing.
+            # Also the index for the check at every claim and tool start: it only contains freezes in force, so it is nearly empty.
             UniqueConstraint(fields=["scope", "subject"], condition=Q(lifted_at__isnull=True), name="one_freeze_at_a_time"),
         ]
 

@@ -26,11 +26,11 @@ class Run(models.Model):
         RUNNING = "running", _("Running")
         WAITING = "waiting", _("Waiting")  # parked on an approval or on subagents; holds no worker and no lane slot
         COMPLETED = "completed", _("Completed")
-        FAILED = "error", _("Failed")  # the name clients already know
+        FAILED = "error", _("Failed")  # the value that clients already know
         ABORTED = "aborted", _("Stopped")
 
     ENTERED_FROM = {
-        Status.RUNNING: [Status.ACCEPTED, Status.WAITING, Status.RUNNING],  # the last: recovery from a dead worker
+        Status.RUNNING: [Status.ACCEPTED, Status.WAITING, Status.RUNNING],  # from RUNNING: recovered from a dead worker
         Status.WAITING: [Status.RUNNING],
         Status.COMPLETED: [Status.RUNNING],
         Status.FAILED: [Status.ACCEPTED, Status.RUNNING, Status.WAITING],

@@ -38,7 +38,7 @@ class Session(models.Model):
     agent = models.CharField(
         _("agent"), max_length=64, help_text=_("Agent ID; not a foreign key, because transcripts outlive agents")
     )
-    # The wire's sessionId: a reset starts a new generation; each run belongs to one.
+    # A reset starts a new generation, and each run belongs to one. The generation ID is `sessionId` on the wire.
     generation = models.PositiveIntegerField(_("generation"), default=1)
     generation_id = models.UUIDField(_("generation ID"), default=uuid.uuid4, unique=True)
 

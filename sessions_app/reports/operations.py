@@ -87,7 +87,7 @@ def list_failed_runs(limit: int) -> list[Run]:
 
 
 def list_slow_runs(limit: int) -> list[Run]:
-    """List the runs that worked longest among the newest; waiting for an approval or a lane slot doesn't count."""
+    """List the runs with the longest working time among the newest; waiting for an approval or a lane slot doesn't count."""
     slow = Run.objects.filter(pk__gt=_oldest_scanned_run(), ended_at__isnull=False, running_seconds__gte=SLOW_RUN_SECONDS)
     return list(slow.select_related("session", "owner").order_by("-running_seconds", "-id")[:limit])
 

@@ -43,7 +43,10 @@ class RunPage:
 
 
 def find_viewable_run(user: User, *, pk: int | None = None, run_id: str = "", operating: bool = True) -> RunAccess:
-    """Find a run by primary key, or by its owner's run ID. `operating` is false for a token without that scope."""
+    """Find a run by primary key, or by its owner's run ID.
+
+    If `operating` is false, as for a token without that scope, the permission to view all runs is ignored.
+    """
     lookup = {"pk": pk} if pk is not None else {"run_id": run_id}
     runs = Run.objects.filter(**lookup).select_related("session", "owner").order_by("-id")
     visible = runs.for_user(user)
@@ -171,7 +174,7 @@ def _to_wire_call(call: ToolCall, words: bool) -> dict[str, Any]:
 
 
 def list_events(look: RunAccess, *, after: int = 0, limit: int = 500) -> tuple[list[dict[str, Any]], bool]:
-    """Return events with a higher number, in order, as many as fit one reply; and whether there are more."""
+    """Return events with a higher number, in order, as many as fit in one reply; and whether there are more."""
     events: list[dict[str, Any]] = []
     room = MAX_REPLY_BYTES
     for event, size in _read_events(look, after, limit + 1):

@@ -1,4 +1,4 @@
-"""The last messages of a session with the usage of each, shortened, shown beside its totals."""
+"""Usage per session and run, and a session's last messages, shortened, with the usage of each."""
 
 import datetime as dt
 from collections import Counter
@@ -33,7 +33,7 @@ class LogEntry(TypedDict):
 
 
 def read_usage_log(session: Session, limit: int) -> list[LogEntry]:
-    """Return the newest messages, oldest first; fewer than requested if they would not fit one reply."""
+    """Return the newest messages, oldest first; fewer than requested if they would not fit in one reply."""
     # Tool results are large, so only their text is read.
     rows = sql.fetch_rows(
         f"""

@@ -1,1 +1,1 @@
-"""The run queue: accept, claim, move, finish."""
+"""The run queue: accept, claim, advance and finish runs."""

@@ -39,7 +39,7 @@ def claim_runs(*, worker: str, lane: str, max_runs: int, lease_seconds: float) -
     room = min(max_runs, limit - running)
     if room <= 0:
         return []
-    # Next is the owner with the fewest running, then the oldest: row_number continues that count within one claim.
+    # The owner with the fewest running runs is next, then the oldest run; row_number adds the runs picked by this claim.
     picked = sql.fetch_rows(
         f"""
         SELECT id, session_id FROM (
@@ -193,7 +193,7 @@ def _opening_entries(claimed: ClaimedRun, happened: str) -> list[NewEntry]:
 
 
 def _take_system_events(runs: Sequence[ClaimedRun]) -> dict[uuid.UUID, str]:
-    """Take the system events queued for these runs; map session to their text. No statement if nothing is queued.
+    """Take the system events queued for these runs; map session to their text. Runs no statement if nothing is queued.
 
     A run with a webhook's limits takes that webhook's events; every other run takes events without a webhook.
     """

@@ -1,4 +1,4 @@
-"""Accept, step and append in SQL: with the claim (claim_sql.py), the operations on every run's path, for both databases.
+"""Accept runs, write their steps and append events in SQL, for both databases. Every run needs these and a claim (claim_sql.py).
 
 Through the ORM, building queries took three quarters of the writer's time (74 runs per second against 260-290). Everything
 else uses the ORM. These functions run inside the caller's transaction. Locks are always taken in the order lane,

@@ -125,7 +125,8 @@ def accept_run(
 def request_abort(*, user: User, session: Session, run_id: str | None = None, reason: str = "rpc") -> list[AbortResult]:
     """Stop the runs of a session, or one of them. Queued and parked runs end here; the worker ends a running one.
 
-    With the reason WITHDRAWN, only the user's own runs that haven't started; one stopped before it started is hidden too.
+    With the reason WITHDRAWN, stop only the user's own runs that haven't started; a run already stopped before it started is
+    hidden too.
     """
     check_may_write(user, session)
     tables.lock_sessions([sql.uuid_value(session.id)])

@@ -1,4 +1,4 @@
-"""Outgoing messages for connectors: written at the end of a run or by a tool call, leased by one deliverer, marked once."""
+"""Outgoing messages for connectors: written at the end of a run or by a tool call, leased to one deliverer, delivered once."""
 
 from collections.abc import Sequence
 from typing import Any

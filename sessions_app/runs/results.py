@@ -20,7 +20,7 @@ def find_own_run(user: User, run_id: str) -> Run:
 
 
 def rebuild_answer_events(run_pk: int) -> list[dict[str, Any]]:
-    """Return its stored answers and its end."""
+    """Return the run's stored answers and its end as events."""
     run = Run.objects.get(pk=run_pk)
     entries = list(TranscriptEntry.objects.filter(run=run, role__in=("assistant", "toolResult")).order_by("position"))
     events = []

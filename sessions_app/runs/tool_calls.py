@@ -144,7 +144,7 @@ def interrupt_started(claimed: ClaimedRun) -> None:
 
 
 def close_started(claimed: ClaimedRun, reason: str) -> None:
-    """Close calls in flight when the run ends: they were told to stop."""
+    """Close calls in flight when the run ends: they were asked to stop."""
     _close_started(claimed, ToolCall.Status.FAILED, f"stopped: the run ended ({reason}) before this call did", "stopped")
 
 

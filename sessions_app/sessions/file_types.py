@@ -1,4 +1,4 @@
-"""Detect a file's type from its bytes and clean its name. Pure: neither the sender's claim nor the name decides."""
+"""Detect a file's type from its bytes and clean its name. Pure. The sender's claim and the name are not trusted."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ IMAGE_EXTENSIONS = {
 }
 MAX_NAME_LENGTH = 120  # bytes; file systems allow 255, and duplicate names get a suffix
 _MIME = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,40}/[a-z0-9][a-z0-9!#$&^_.+-]{0,57}")
-# Not allowed in file names on some system, or special in a shell or prompt.
+# Not allowed in file names on some systems, or special in a shell or prompt.
 _UNSAFE_CHARACTERS = re.compile(r"""[<>:"|?*`$;&{}\[\]\x27]""")
 
 
@@ -70,5 +70,5 @@ def format_size(size: int) -> str:
     for unit in ("bytes", "KB", "MB"):
         if size < 1024 or unit == "MB":
             return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
-        size = size / 1024  # type: ignore[assignment]  # a fraction from here on, which is only shown
+        size = size / 1024  # type: ignore[assignment]  # now a float, for display only
     raise AssertionError

@@ -134,7 +134,7 @@ def read_transcript(lines: Iterable[bytes]) -> tuple[TranscriptHeader, Iterator[
 
 def _parse_entries(numbered: Iterable[tuple[int, bytes]], header: TranscriptHeader) -> Iterator[JsonlEntry]:
     previous: JsonlEntry | None = None
-    seen: dict[str, tuple[int, int]] = {}  # id -> its number and generation
+    seen: dict[str, tuple[int, int]] = {}  # ID -> its number and generation
     for number, raw in numbered:
         try:
             line = _parse_object(raw)
@@ -180,7 +180,7 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     if not isinstance(line, dict):
         raise BadLine("not a JSON object")
     try:
-        orjson.dumps(line)  # orjson reads 1,024 levels but writes 254, and the database is written with it
+        orjson.dumps(line)  # orjson reads 1,024 levels but writes only 254, and it serializes what goes into the database
     except TypeError:
         raise BadLine("nested too deeply") from None
     clean: dict[str, Any] = make_storable(line)

@@ -43,7 +43,7 @@ def _to_member(user: User, role: str) -> Member:
 def share(user: User, session: Session, username: str, role: str | None) -> None:
     """Let a user view a session or write in it; a `role` of None revokes access. The owner decides; members can leave.
 
-    A user who loses write access also loses their runs there, started or not.
+    When a user loses write access, their runs there are stopped, including queued ones.
     """
     leaves = role is None and username == user.username
     if session.owner_id != user.pk and not leaves:

@@ -206,7 +206,7 @@ def read_preview(session: Session, *, limit: int, max_chars: int) -> list[dict[s
 def list_events_after(
     session: Session, cursor: int, *, limit: int = 1000, max_bytes: int = MAX_REPLY_BYTES
 ) -> tuple[list[EventOut], bool]:
-    """Return events with a higher cursor, in order, as many as fit one reply; and whether there are more."""
+    """Return events with a higher cursor, in order, as many as fit in one reply; and whether there are more."""
     rows = sql.fetch_rows(
         f"""
         SELECT e.cursor, e.run_id, r.run_id, e.seq, e.stream, e.ts, e.data
@@ -226,7 +226,7 @@ def list_events_after(
 
 
 def read_head_cursors(session_ids: list[str]) -> dict[str, int]:
-    """Map session ID to last cursor; the poll behind the bus fetches all watched sessions in one query."""
+    """Map session ID to last cursor; the poll that backs up the bus fetches all watched sessions in one query."""
     return {str(pk): cursor for pk, cursor in Session.objects.filter(pk__in=session_ids).values_list("pk", "cursor")}
 
 

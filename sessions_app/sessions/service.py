@@ -57,7 +57,7 @@ def find_session_by_id(visible: SessionQuerySet, session_id: str) -> Session | N
 
 
 def find_own_session_id(owner_pk: int, key: str) -> uuid.UUID | None:
-    """Raw SQL, because every message starts here: 0.2 ms instead of 1.3 for a model instance."""
+    """Return a session's ID. Raw SQL, because every message starts here: 0.2 ms instead of 1.3 for a model instance."""
     rows = sql.fetch_rows(
         f"SELECT id FROM {tables.SESSION} WHERE owner_id = %s AND key = %s AND deleted_at IS NULL", [owner_pk, key]
     )

@@ -20,12 +20,12 @@ from sessions_app.transcript.message_details import (
 from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks
 from sessions_app.transcript.rewinds import find_message_position, visible_condition
 
-# One reply must fit into a socket's send queue (1 MiB) with room for the events behind it.
+# One reply must fit into a socket's send queue (1 MiB) with room for the events that follow it.
 MAX_REPLY_BYTES = 768 * 1024
 
-# Queued prompts are shown beside the history and share what a 768 KiB reply leaves of a frame.
+# Queued prompts are sent with the history and must fit into the part of a frame that a 768 KiB reply leaves free.
 MAX_QUEUED_CHARACTERS, MAX_QUEUED = 50_000, 100
-MAX_POSITION = 2**31 - 1  # after every position
+MAX_POSITION = 2**31 - 1  # greater than every position
 MESSAGE_KINDS = "('message', 'tool_result')"
 MESSAGE_AND_NOTICE_KINDS = "('message', 'tool_result', 'compaction', 'session')"
 
@@ -34,7 +34,7 @@ MESSAGE_AND_NOTICE_KINDS = "('message', 'tool_result', 'compaction', 'session')"
 class HistoryPage:
     messages: list[dict[str, Any]]
     cursor: int  # head of the event log, read before the messages, so later events can be fetched from it
-    end: int  # position up to which nothing is missing at the newer end, if `after` is None
+    end: int  # position of the newer end; if `after` is None, no newer messages up to it are missing
     before: int | None  # position to fetch older messages from, None if there are none
     after: int | None = None  # position to fetch newer messages from, None if there are none
     queued: list[dict[str, Any]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Going back to an earlier message. Nothing is removed: a `rewind` entry records how much of the transcript still counts.
+"""Go back to an earlier message. Nothing is removed: a `rewind` entry records how much of the transcript still counts.
 
 An entry is hidden if a later rewind of its generation keeps less than its position. Everything that shows the transcript uses
 `visible_condition()`: history, model history, previews, search, forks. Export writes the rewinds instead.

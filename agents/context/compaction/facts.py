@@ -53,7 +53,7 @@ def collect_facts(messages: Iterable[Message], before: CompactionFacts) -> Compa
             case AssistantMessage(tool_calls=calls):
                 open_calls |= {call.id: call for call in calls}
             case ToolResultMessage(call_id=call_id, name=name, text=text, is_error=True):
-                error = " ".join(remove_untrusted_text(text).split())  # shortened, untrusted text would lose its envelope
+                error = " ".join(remove_untrusted_text(text).split())  # truncated untrusted text would lose its envelope
                 facts.failures.append(
                     f"{_inline_code(name)}: {error[:MAX_FAILURE_LENGTH]}{'…' if len(error) > MAX_FAILURE_LENGTH else ''}"
                 )

@@ -62,7 +62,7 @@ def find_cut_points(parts: Sequence[HistoryItem]) -> list[int]:
         match part.message:
             case AssistantMessage(tool_calls=calls):
                 if index:
-                    points.append(index)  # calls unanswered before another answer stay unanswered
+                    points.append(index)  # calls still open at the next answer will never get a result
                 unanswered = {call.id for call in calls}
             case ToolResultMessage(call_id=call_id):
                 unanswered.discard(call_id)
@@ -227,5 +227,5 @@ def _quote_requests(requests: Sequence[UserMessage]) -> str:
 
 
 def _first_line(text: str) -> str:
-    line = " ".join(remove_untrusted_text(text).split())  # shortened, untrusted text would lose its envelope
+    line = " ".join(remove_untrusted_text(text).split())  # truncated untrusted text would lose its envelope
     return line if len(line) <= MAX_QUOTE_LENGTH else line[: MAX_QUOTE_LENGTH - 1] + "…"

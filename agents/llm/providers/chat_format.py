@@ -126,7 +126,7 @@ class _PartialCall:
 
 
 class AnswerAssembler:
-    """Assembles the chunks of one answer: `read` each chunk, yield the events of `news`, and call `finished` at the end."""
+    """Assembles the chunks of one answer: `read` each chunk, yield the events of `take_events`, and call `finished` at the end."""
 
     def __init__(self, *, secret: str = "") -> None:
         self.finish_reason = ""
@@ -187,7 +187,7 @@ class AnswerAssembler:
         return Finished(message, self.usage, self.finish_reason or "stop")
 
     def _add_blocks(self, blocks: list[dict[str, Any]]) -> None:
-        """Content as a list: Mistral's reasoning models send thinking and text as blocks."""
+        """Add content that is a list: Mistral's reasoning models send thinking and text as blocks."""
         for block in blocks:
             if text := block.get("text"):
                 self.add_text(text)

@@ -31,7 +31,7 @@ class EndpointDialect:
     thinking_back: bool = False  # wants reasoning_content in earlier answers
     short_call_ids: bool = False
     images: bool = True
-    completion_limit: bool = False  # calls max_tokens max_completion_tokens
+    completion_limit: bool = False  # uses the name max_completion_tokens for max_tokens
 
 
 def learn_from_error(dialect: EndpointDialect, text: str) -> EndpointDialect | None:

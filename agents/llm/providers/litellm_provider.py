@@ -1,4 +1,4 @@
-"""All providers that are not used directly, through litellm. The only module that imports it.
+"""Reach all providers that are not used directly, through litellm. This is the only module that imports it.
 
 The import takes 3.4 s and 173 MB, so it happens on first use, in a thread. litellm's retries, callbacks, price download and .env
 reading are off: `agents.llm.retry` retries, and settings come from the environment.
@@ -39,10 +39,10 @@ def _import_litellm() -> Any:
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # otherwise it reads a .env file from the working directory
     import litellm
 
-    litellm.suppress_debug_info = True  # prints to the terminal on errors
+    litellm.suppress_debug_info = True  # otherwise it prints to the terminal on errors
     litellm.telemetry = False
     litellm.drop_params = True  # drop what a model does not support (reasoning_effort)
-    litellm.modify_params = True  # and fix what a provider requires (a first user message, no thinking)
+    litellm.modify_params = True  # and adapt requests to provider requirements (a first user message, no thinking)
     return litellm
 
 
@@ -91,7 +91,7 @@ def _build_parameters(request: ModelRequest) -> dict[str, Any]:
         "stream_options": {"include_usage": True},
         "num_retries": 0,
         "max_retries": 0,
-        # Our own timeouts come first; this one only makes sure that nothing waits forever.
+        # Our own timeouts fire first; this one only makes sure that nothing waits forever.
         "timeout": timeouts.first_byte + timeouts.between_chunks,
     }
     if request.tools:

@@ -56,7 +56,7 @@ class OpenAICompatProvider:
                     raise
                 if not chunk and not rest:
                     break
-                lines = (rest + (chunk or b"\n")).split(b"\n")  # the last line may lack its end
+                lines = (rest + (chunk or b"\n")).split(b"\n")  # the last line may be incomplete
                 rest = lines.pop()
                 if len(rest) > MAX_LINE_BYTES:
                     raise ProviderError(FailureKind.FORMAT, "the endpoint sent a line of more than 16 MB")
@@ -90,7 +90,7 @@ class OpenAICompatProvider:
             await session.close()
 
     async def _open(self, request: ModelRequest, deadline: float) -> tuple[aiohttp.ClientResponse, AnswerAssembler]:
-        """Send the request, and again if the endpoint's error shows how to change it."""
+        """Send the request; change and resend it if the endpoint's error shows how."""
         credentials = request.credentials
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         if credentials.api_key:
@@ -133,7 +133,7 @@ class OpenAICompatProvider:
     def _http(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._session_loop is not loop:
-            # No connection limit: lanes limit the runs. Proxy lookup costs a thread switch per request, so only if there are any.
+            # No connection limit: lanes limit the runs. Proxy lookup costs a thread switch per request, so use it only if needed.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ttl_dns_cache=300)
             self._session = aiohttp.ClientSession(connector=connector, trust_env=bool(urllib.request.getproxies()))
             self._session_loop = loop

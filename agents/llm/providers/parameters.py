@@ -1,4 +1,4 @@
-"""Model parameters set by the caller of a run: length, temperature, format, tool choice. Both formats. Pure.
+"""Model parameters set by the caller of a run (length, temperature, format, tool choice), for both API formats. Pure.
 
 Named as in chat completions. Endpoints themselves reject what they do not support.
 """
@@ -31,7 +31,7 @@ def build_chat_parameters(wanted: Mapping[str, Any], dialect: EndpointDialect, *
 
 
 def build_responses_parameters(wanted: Mapping[str, Any], *, with_tools: bool) -> dict[str, Any]:
-    """The same for /responses, which has no stop sequences, seeds or penalties."""
+    """Build the same parameters for /responses, which has no stop sequences, seeds or penalties."""
     parameters = {name: wanted[name] for name in ("temperature", "top_p") if name in wanted}
     if "max_tokens" in wanted:
         parameters["max_output_tokens"] = wanted["max_tokens"]

@@ -25,7 +25,7 @@ class ScriptedAnswer:
     usage: Usage = USAGE
 
     def __add__(self, other: "ScriptedAnswer") -> "ScriptedAnswer":
-        """Two parts of one answer: `thinks("…") + says("…") + calls("read", path="x")`."""
+        """Combine two parts of one answer: `thinks("…") + says("…") + calls("read", path="x")`."""
         return ScriptedAnswer(
             self.thinking + other.thinking,
             self.texts + other.texts,
@@ -49,7 +49,7 @@ def calls(name: str, /, *, call_id: str = "", **arguments: Any) -> ScriptedAnswe
 
 
 def fails(kind: FailureKind | str, message: str = "as scripted", **details: Any) -> ScriptedAnswer:
-    """After whatever it is added to: `says("half an ans") + fails("cut")`. Details: status, retry_after."""
+    """Fail after the parts it is added to: `says("half an ans") + fails("cut")`. Details: status, retry_after."""
     return ScriptedAnswer(failure=FailureKind(kind), failure_details={"message": message, **details})
 
 

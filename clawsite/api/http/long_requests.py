@@ -1,6 +1,6 @@
 """Recheck the caller's access during long responses, as for sockets.
 
-The check runs when the bus reports a change of the account or of the session's members, and at least once a minute.
+The check runs when the bus reports a change to the account or to the session's members, and at least once a minute.
 """
 
 import asyncio

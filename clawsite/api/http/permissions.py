@@ -16,7 +16,7 @@ from clawsite.infra.request_body import METHODS_WITHOUT_BODY, parse_body
 
 MAX_FORM_BYTES = 64 << 10
 MAX_MESSAGE_BYTES = 2 << 20
-MAX_VALUES = 1_000  # ten times as many as a message with all attachments has
+MAX_VALUES = 1_000  # ten times as many as in a message with the maximum number of attachments
 
 
 class ApiRequest(HttpRequest):
@@ -39,7 +39,7 @@ class RequireScope:
         self.max_bytes = max_bytes
 
     async def __call__(self, request: HttpRequest) -> Caller:
-        """Authenticate first, then read and parse the body: here, because parsing may have to wait for a thread."""
+        """Authenticate, then read and parse the body. Parse it here, because parsing may have to wait for a thread."""
         caller = await authenticate(request, *self.scopes)
         check_limited_token(caller.user, self.limited, "this operation")
         if request.method not in METHODS_WITHOUT_BODY:

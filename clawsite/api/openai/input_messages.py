@@ -18,7 +18,7 @@ MAX_VALUES = 50_000  # JSON values in a body: 25 per message
 
 
 class InputMessages:
-    """`where` is the body's name of the list: `messages` or `input`."""
+    """`where` is the name of the list in the body: `messages` or `input`."""
 
     def __init__(self, where: str, system: str = "") -> None:
         self._where = where

@@ -14,7 +14,7 @@ from clawsite.infra import db
 from sessions_app.keys import DEFAULT_AGENT, is_agent_name
 
 MODEL_PREFIX = "clawsite"
-MODEL_PREFIXES = (MODEL_PREFIX, "openclaw")  # alone the default agent, otherwise a prefix of an agent's ID
+MODEL_PREFIXES = (MODEL_PREFIX, "openclaw")  # alone, the default agent; otherwise, a prefix before an agent ID
 AGENT_HEADERS = ("x-clawsite-agent-id", "x-openclaw-agent-id", "x-openclaw-agent")
 DEFAULT_NAME = "default"
 

@@ -44,7 +44,7 @@ class KeepAlive:
 
 @dataclass(frozen=True, slots=True)
 class ClientToolCall:
-    """A call of one of the caller's tools."""
+    """A call to one of the caller's tools."""
 
     id: str
     name: str

@@ -177,7 +177,7 @@ def _reject_own_tool_names(params: CompletionRequest) -> None:
 
 
 async def follow_run(runtime: Runtime, started: StartedRun) -> AsyncGenerator[RunUpdate, None]:
-    """Yield the updates of a run to its end, with keep-alives.
+    """Yield the updates of a run until it ends, with keep-alives.
 
     If the client disconnects or loses access (AccessRevoked) before the end, stop the run, unless it should continue.
     """

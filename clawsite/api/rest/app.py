@@ -1,4 +1,4 @@
-"""The REST API: routers, request parsing, error handling. Imported by the first request: see `mount`.
+"""The REST API: routers, request parsing, error handling. Not imported at startup: see `mount`.
 
 Every operation calls the same service or selector as the corresponding WebSocket method.
 """

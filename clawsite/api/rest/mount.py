@@ -1,5 +1,5 @@
-"""Mount the REST API in the web process. Loading it takes 0.5 s, mostly for ninja, so it is not part of the startup: it is
-loaded shortly after (clawsite.asgi) or with the first request.
+"""Mount the REST API in the web process. Loading it takes 0.5 s, mostly for ninja, so it is not loaded at startup but
+shortly afterwards (clawsite.asgi) or on the first request.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ from sessions_app.runs.lifecycle import MAX_RUN_ID_LENGTH, request_abort
 
 router = Router(tags=["runs"])
 
-MAX_ID = 2**63 - 1  # the largest integer of the databases
+MAX_ID = 2**63 - 1  # the largest integer the databases can store
 
 RunName = Annotated[
     str,

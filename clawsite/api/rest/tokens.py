@@ -1,7 +1,7 @@
 """The caller's access tokens over REST: list, create, revoke.
 
-A token can create another one with at most its own scopes and expiration. That token is revoked together with it and can't
-create tokens itself. The gateway token, which every program on the host can read, can't create tokens.
+A token can create another one with at most its own scopes and expiration. The new token is revoked together with its parent
+and can't create tokens itself. The gateway token, which every program on the host can read, can't create tokens.
 """
 
 from datetime import UTC, datetime

@@ -31,7 +31,7 @@ CLAWSITE_GATEWAY_TOKEN to an access token with the scope operator.approvals
 """
 UNITS = {"s": 1, "m": 60, "h": 3600}
 MAX_LISTED = 200  # per gateway response
-MIN_ID_LENGTH = 4  # characters; prevents approving the only pending request by a typo
+MIN_ID_LENGTH = 4  # characters; keeps a typo from approving the only pending request
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,14 +87,14 @@ async def _run_action(options: argparse.Namespace) -> int:
 async def _perform(client: Client, options: argparse.Namespace) -> int:
     if options.action == "list":
         approvals = await client.request("exec.approval.list", {"limit": MAX_LISTED})
-        # As ASCII, because JSON may be shown in a terminal too.
+        # Escaped to ASCII, because the JSON may be shown in a terminal too.
         print(json.dumps({"approvals": approvals}, indent=2) if options.json else "\n".join(_format_table(approvals)))
         return 0
     record = await _find_approval(client, options.id)
     if options.action == "show":
         print(json.dumps(record, indent=2) if options.json else "\n".join(describe(record)))
         return 0
-    # The hash of the plan that was just read: the decision applies to exactly that.
+    # Send the hash of the plan that was just read, so that the decision applies to exactly that plan.
     params = {"id": record["id"], "planHash": record["planHash"], **_decision_params(options)}
     approval = (await client.request("exec.approval.resolve", params))["approval"]
     if approval["status"] == "pending":
@@ -143,8 +143,8 @@ def _format_table(records: list[dict[str, Any]]) -> list[str]:
 def describe(record: dict[str, Any]) -> list[str]:
     """Describe everything needed for a decision.
 
-    No part can be mistaken for another: only the command can have several lines, and it comes last; every line of the agent's
-    text is marked.
+    No part can be mistaken for another: only the command can have several lines, and it comes last; each line of the agent's
+    text has a prefix.
     """
     request = record["request"]
     chat = request["sessionKey"] or "no session"

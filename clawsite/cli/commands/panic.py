@@ -28,7 +28,7 @@ was interrupted is not repeated, and its effects are not undone.
 Exit code: 0 done, 1 failed or a worker has not confirmed yet.
 """
 
-CONFIRM_SECONDS = 5.0  # workers check every second; a tool may need another to stop
+CONFIRM_SECONDS = 5.0  # workers check every second; a tool may need another second to stop
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def _wait_until_frozen(freeze: "Freeze") -> int:
 
 
 def _list_dead_workers() -> list[str]:
-    """Return dead workers of this host, such as all of them when the server is down: they do nothing, whatever their rows say."""
+    """Return this host's dead workers (all of them if the server is down): they do nothing, whatever their rows say."""
     from clawsite.infra.process.identity import is_alive, own_identity
     from sessions_app.runs import workers
 

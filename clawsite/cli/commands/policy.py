@@ -171,7 +171,7 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _confirm(shown: str, question: str, *, may_ask: bool = True) -> None:
-    """Continue only after a yes. Without a terminal, --yes is required."""
+    """Continue only if the user confirms. Without a terminal, --yes is required."""
     print(shown)
     if not (may_ask and sys.stdin.isatty()):
         raise CommandFailed("nothing was changed: there is no terminal to confirm in, so use --yes")

@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   claw prepare --json    one JSON object per line: {"step": …} while it works, {"done": …} at the end
 """
 
-_MIGRATION_LOCK_ID = 0x0C1A_7517E  # any number; the key of PostgreSQL's advisory lock
+_MIGRATION_LOCK_ID = 0x0C1A_7517E  # an arbitrary key for PostgreSQL's advisory lock
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _migration_lock() -> Iterator[None]:
-    """Keep two hosts from migrating one PostgreSQL database together. On SQLite, the lock of `serve` is enough."""
+    """Keep two hosts from migrating one PostgreSQL database at the same time. On SQLite, the lock of `serve` is enough."""
     from django.db import connection
 
     connection.ensure_connection()
@@ -78,7 +78,7 @@ def _count_unapplied() -> int:
 
 
 def _migrate() -> None:
-    """Run `migrate` even if nothing is to be applied: its post_migrate receivers install groups, lanes and triggers."""
+    """Run `migrate` even if there is nothing to apply: its post_migrate receivers install groups, lanes and triggers."""
     from django.core.management import call_command
 
     call_command("migrate", interactive=False, verbosity=0)

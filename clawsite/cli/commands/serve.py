@@ -1,6 +1,6 @@
 """`claw serve`: run everything on one host. Locks the state directory, opens the port, runs `prepare`, supervises web and worker.
 
-Doesn't load Django: this process idles for months beside the two others. `claw prepare` does everything that needs models.
+Doesn't load Django: this process idles for months next to the other two. `claw prepare` does everything that needs models.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def lock_state_directory(path: Path) -> Any:
-    """Prevent two servers on one state directory. The kernel releases the lock when the process ends, even if it is killed."""
+    """Keep two servers from using one state directory. The kernel releases the lock when the process ends, even if it is killed."""
     with open(path, "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,7 +77,7 @@ def lock_state_directory(path: Path) -> Any:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Open the socket that web inherits. It stays open here, so that connections made while web restarts wait for it."""
+    """Open the socket that the web process inherits. It stays open here, so that new connections wait while web restarts."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     give_up = time.monotonic() + 2  # after kill -9 of a supervisor, its web process may need a moment to release the port
     while True:

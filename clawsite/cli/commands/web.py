@@ -33,7 +33,7 @@ SIGTERM drains: no new connections, open sockets are notified, and the process e
 
 MAX_FRAME_BYTES = 26_214_400 + 1024  # the protocol's limit; the margin lets the gateway itself report that a frame is too large
 
-# A client that disappeared without closing is detected by its missing pong within 40 s.
+# A client that disappeared without closing the connection is detected by its missing pong within 40 s.
 PING_SECONDS = PONG_SECONDS = 20.0
 # If the kernel still holds unsent bytes for it, closing would wait 15 minutes or forever; this timeout ends the wait.
 UNREAD_TIMEOUT_MS = 60_000
@@ -95,7 +95,7 @@ def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleTy
         ws_max_size=MAX_FRAME_BYTES,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PONG_SECONDS,
-        ws_per_message_deflate=False,  # frames are small, and are encoded once for all sockets but would be compressed for each
+        ws_per_message_deflate=False,  # frames are small and encoded once for all sockets, but would be compressed for each
         lifespan="on",
         log_config=None,
         access_log=False,

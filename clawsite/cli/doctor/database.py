@@ -23,7 +23,7 @@ def check_worker(settings: ModuleType) -> CheckResult:
     from clawsite.infra import sql
     from sessions_app.models import Worker
 
-    # The lease time: a worker without a heartbeat for longer has lost its runs to others.
+    # A worker without a heartbeat for longer than the lease time has lost its runs to others.
     alive_count = Worker.objects.filter(heartbeat_at__gte=sql.db_now() - settings.LEASE_SECONDS).count()
     if alive_count:
         return CheckResult("worker", "ok", f"{alive_count} alive")

@@ -1,7 +1,7 @@
 """Limit the size of WebSocket frames from clients that have not authenticated yet.
 
-uvicorn has one limit for all frames. With the gateway's 25 MiB, a thousand unauthenticated clients could make it hold 25 GB of
-unfinished frames. Loaded only with the server.
+uvicorn has one limit for all frames. With the gateway's 25 MiB limit, a thousand unauthenticated clients could make it hold
+25 GB of unfinished frames. Loaded only with the server.
 """
 
 from typing import Any

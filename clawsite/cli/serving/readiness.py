@@ -63,7 +63,7 @@ def require_migrated(settings: ModuleType) -> None:
 def detect_restore(settings: ModuleType) -> None:
     """Detect that the database was restored from a backup, before clients get a position in its event log. Needs Django.
 
-    If this fails it can wait: workers check every minute, and the gateway then closes its sockets.
+    If this fails, the check can wait: workers check every minute, and the gateway then closes its sockets.
     """
     from django.db import DatabaseError, connection
 

@@ -1,6 +1,6 @@
 """Keep child processes running and stop them in order, whatever they do.
 
-Uses a small selector loop instead of asyncio: this process idles for months beside two others, and asyncio alone would double
+Uses a small selector loop instead of asyncio: this process idles for months next to two others, and asyncio alone would double
 its memory (18 MB instead of 10).
 """
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY = 0.2
 MAX_DELAY = 10.0
-STABLE_SECONDS = 10.0  # a child that ran this long did start successfully, so its restart delay is reset
+STABLE_SECONDS = 10.0  # a child that has run this long started successfully, so its restart delay is reset
 
 
 @dataclass

@@ -101,7 +101,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("details"))
     def in_short(self, entry: AuditEntry) -> str:
-        details = {name: value for name, value in entry.details.items() if name != "plan"}  # a fingerprint: on the entry's page
+        details = {name: value for name, value in entry.details.items() if name != "plan"}  # a fingerprint; see the entry's page
         summary = ", ".join(f"{name}: {text}" for name, value in details.items() if (text := _shorten(value)))
         if not summary:
             return EMPTY

@@ -43,7 +43,7 @@ def current_actor() -> Actor:
 
 @contextmanager
 def acting_as(get_actor: Callable[[], Actor]) -> Iterator[None]:
-    """Set the actor for the enclosed code. Called only when something is recorded: most requests don't need the account."""
+    """Set the actor for the enclosed code. `get_actor` runs only if something is recorded: most requests don't need the account."""
     token = _current.set(get_actor)
     try:
         yield

@@ -16,7 +16,7 @@ from clawsite.infra import clock
 from clawsite.infra.audit.chain import read_head
 
 ANCHOR_INTERVAL = timedelta(minutes=10)
-MAX_LINE_LENGTH = 200  # bytes; a line has about 140
+MAX_LINE_LENGTH = 200  # bytes; a typical line has about 140
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class BadAnchor(ValueError):
 def append_anchor(path: Path, *, only_if_due: bool = False) -> Anchor | None:
     """Append the current head and return it, or None if it equals the last line or is not due yet (`only_if_due`).
 
-    Several workers can share one file: it is locked, and its last line decides.
+    Several workers can share one file: it is locked, and its last line shows whether a new anchor is due.
     """
     with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

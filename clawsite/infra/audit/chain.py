@@ -98,5 +98,5 @@ def _compute_gaps(gaps: Sequence[Gap], newest: int, ids: Sequence[int], now: flo
         if entry_id > newest + 1:
             left.append([newest + 1, entry_id - 1, now])
         newest = max(newest, entry_id)
-    # Drop old gaps only after a pass that checked all of them: after an outage, existing entries come first.
+    # Drop old gaps only after a pass that sealed everything: after an outage, entries that already exist must be sealed first.
     return [gap for gap in left if not is_all or now - gap[2] < GAP_TIMEOUT_SECONDS][-MAX_GAPS:]

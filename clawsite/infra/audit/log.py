@@ -69,7 +69,7 @@ def record(
 
 
 def record_all(entries: Iterable[NewAuditEntry]) -> None:
-    """Add several entries with one INSERT per batch. Plain SQL takes a third of the ORM's time; every turn with tools needs it."""
+    """Add several entries with one INSERT per batch. Plain SQL takes a third of the ORM's time; every turn with tools runs it."""
     now = clock.now()
     rows = [_to_row(entry, now) for entry in entries]
     at = connection.ops.adapt_datetimefield_value(now)

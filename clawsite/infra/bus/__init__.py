@@ -1,4 +1,4 @@
-"""Publish committed events and wake-ups between processes.
+"""Pass committed events and wake-ups between processes.
 
 A message is a hint: it may be lost, duplicated or late without harm, because its content is already in the database and
 every receiver also polls. Nothing is published before it is committed (services use `transaction.on_commit`).

@@ -1,7 +1,7 @@
 """The bus between hosts: one Redis channel, one subscription and one publisher per process.
 
-Channels' own layer is not used: it silently drops messages past 100, and it delivered 3,100 events per second to 300 sockets,
-where one subscription feeding a hub in the process delivered more than ten times as many.
+Channels' own layer is not used: it silently drops messages beyond 100, and it delivered 3,100 events per second to 300
+sockets, whereas one subscription feeding an in-process hub delivered more than ten times as many.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The bus between processes of one host: every process listens on its own socket and connects to all others.
+"""The bus between processes on one host: every process listens on its own socket and connects to all others.
 
 A process sends to its incoming connections and receives from its outgoing ones, so there is exactly one connection per
 direction. Every few seconds it scans for processes it is not connected to, so broken connections are restored.
@@ -51,7 +51,7 @@ class UnixTransport:
         if self._server:
             self._server.close()
         with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()  # first, because the others try to reconnect
+            self._path.unlink()  # before closing connections, because the others try to reconnect
         tasks = [*self._dialed.values(), *([self._scan_task] if self._scan_task else [])]
         for task in tasks:
             task.cancel()

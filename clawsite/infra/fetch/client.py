@@ -4,9 +4,9 @@ A name is resolved once, all its addresses are checked, and the connection uses 
 Host header and certificate use the name. Each redirect is a new request with new checks; headers that may hold credentials
 are only sent to the first origin. Size limits apply after decompression.
 
-It uses aiohttp because its resolver can be replaced (httpx has no such option; httpcore has, but costs 0.3 s of import in workers
-that load aiohttp for model streams anyway). aiohttp ignores proxies and netrc from the environment, keeps no cookies between
-requests, and limits the header size. Its decompression and redirects are not used: neither has our limits.
+It uses aiohttp because its resolver can be replaced (httpx has no such option; httpcore does, but importing it takes 0.3 s in
+workers that load aiohttp for model streams anyway). aiohttp ignores proxies and netrc from the environment, keeps no cookies
+between requests, and limits the header size. Its decompression and redirects are not used: neither enforces our limits.
 URLs are never logged, because a query may hold a secret.
 """
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MAX_URL = 8000  # characters; many servers limit URLs to 8 KB
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
-# Remote shells, mail and chat: no web server listens there, and some of these services read an HTTP request as commands.
+# Remote shells, mail and chat: no web server uses these ports, and some of these services read an HTTP request as commands.
 DENIED_PORTS = frozenset({22, 23, 25, 110, 143, 465, 587, 993, 995, 6667, 6697})
 
 

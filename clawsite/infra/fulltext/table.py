@@ -57,7 +57,7 @@ def to_db_value(words: Iterable[str]) -> Any:
 
 
 def quote_word(word: str, is_prefix: bool = False) -> str:
-    """Quote a word for a query. Words only have letters and digits, but quotes are escaped all the same."""
+    """Quote a word for a query. Words contain only letters and digits, but quotes are escaped anyway."""
     if connection.vendor == "postgresql":
         inside = word.replace("\\", "\\\\").replace("'", "''")
         return f"'{inside}'" + (":*" if is_prefix else "")

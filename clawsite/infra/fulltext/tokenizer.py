@@ -2,7 +2,7 @@
 
 Words of scripts with spaces are lowercased and lose their accents. Scripts without spaces (Chinese, Japanese, Korean, Thai, …)
 are split into bigrams: 東京都 becomes 東京 京都 都. The last character is a word too, so that every character begins a word and
-can be found by it.
+can be found on its own.
 """
 
 import re
@@ -69,7 +69,7 @@ class SearchTerm:
 
     @property
     def indexed(self) -> list[tuple[str, bool]]:
-        """The words that must be in the index, each with whether it is a prefix."""
+        """The words that must be in the index, as (word, is it a prefix)."""
         if self.is_run and len(self.text) > 1:
             return [(pair, False) for pair in _bigrams(self.text)[:-1]]
         return [(self.text[:MAX_WORD_LENGTH], self.is_prefix or self.is_run)]

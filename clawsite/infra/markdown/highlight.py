@@ -136,7 +136,7 @@ def _is_highlightable(code: str) -> bool:
 
 
 def _tokenize(lexer: Any, code: str) -> Iterator[tuple[str, str]]:
-    """Yield (class, text), merging neighbors of the same class. The rest after the timeout has no class."""
+    """Yield (class, text), merging neighbors of the same class. Text after the timeout has no class."""
     until = time.thread_time() + TIMEOUT_SECONDS
     name, start, reached = "", 0, 0
     for at, kind, text in lexer.get_tokens_unprocessed(code):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MAX_TEXT_LENGTH = 128 << 10  # characters; the parser needs 0.3 s for that much prose, and more than a second for unusual text
-MAX_COST = 2_000_000  # brackets of a paragraph times its length: the parser searches all of it for the end of each
+MAX_COST = 2_000_000  # brackets in a paragraph times its length: for each bracket, the parser searches all of it for the end
 MAX_DELIMITERS = 4_000  # per paragraph
 DELIMITERS = "*_~"
 MAX_CELLS = 20_000  # in all tables of a text, which takes 0.25 s. The parser's own limit is 65,536 per table

@@ -1,4 +1,4 @@
-"""Log files: one per day (UTC) in the state directory, to which every process of the host appends. Needs no Django.
+"""Log files: one per day (UTC) in the state directory, to which every process on the host appends. Needs no Django.
 
 They have the same redacted lines as stderr. Each line is one write, so lines of different processes don't mix. A file is never
 truncated or renamed, so that byte offsets stay valid. Old files are deleted; after a file reaches its size limit, the rest of

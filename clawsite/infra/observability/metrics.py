@@ -29,7 +29,7 @@ QUICK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 SLOW_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 REGISTRY = CollectorRegistry()
-ProcessCollector(registry=REGISTRY)  # CPU, memory, file descriptors, start
+ProcessCollector(registry=REGISTRY)  # CPU, memory, file descriptors, start time
 
 
 def _make_counter(name: str, help_text: str, *labels: str) -> Counter:
@@ -40,7 +40,7 @@ def _make_histogram(name: str, help_text: str, *labels: str, buckets: tuple[floa
     return Histogram(f"clawsite_{name}", help_text, labels, buckets=buckets, registry=REGISTRY)
 
 
-# `method` is a WebSocket method, or verb and route of HTTP; `code` is ok, an error code, or an HTTP status.
+# `method` is a WebSocket method, or an HTTP verb and route; `code` is ok, an error code, or an HTTP status.
 requests = _make_counter("requests", "Completed requests", "interface", "method", "code")
 request_seconds = _make_histogram("request_seconds", "Time to complete a request", "interface")
 rate_limited = _make_counter("rate_limited", "Requests rejected by the rate limit", "interface")
@@ -69,7 +69,7 @@ db_queue = Gauge("clawsite_db_writer_queue", "Operations waiting for the writer 
 
 
 def write_snapshot(home: Path, process: str) -> None:
-    """Write this process's metrics for the web processes of this host."""
+    """Write this process's metrics for the web processes on this host."""
     folder = home / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     new = folder / f"{process}.new"

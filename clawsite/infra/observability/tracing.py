@@ -3,7 +3,7 @@
     OTEL_EXPORTER_OTLP_ENDPOINT (or …_TRACES_ENDPOINT)   the URL to send spans to, over HTTP
     OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_SDK_DISABLED, …   as defined by the SDK
 
-Without an endpoint, the SDK is not imported: a client's `traceparent` is stored with the run and shown, nothing else. Span
+Without an endpoint, the SDK is not imported: a client's `traceparent` is only stored with the run and shown. Span
 attributes are internal names, numbers and IDs, never texts, arguments or secrets.
 """
 

@@ -1,4 +1,4 @@
-"""Identify a process of a host unambiguously, so that others can tell whether it is still running."""
+"""Uniquely identify a process on a host, so that others can tell whether it is still running."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ def own_identity() -> ProcessIdentity:
 
 
 def identity_of(pid: int) -> ProcessIdentity:
-    """Return the identity of a running process of this host."""
+    """Return the identity of a running process on this host."""
     return ProcessIdentity(host=socket.gethostname(), boot_id=_read_boot_id(), pid=pid, started=_read_start_time(pid))
 
 
@@ -31,12 +31,12 @@ def is_of_this_boot(process: ProcessIdentity) -> bool:
 
 
 def is_alive(process: ProcessIdentity) -> bool:
-    """Whether exactly this process of this host is still running."""
+    """Whether exactly this process is still running on this host."""
     return _read_start_time(process.pid) == process.started
 
 
 def _read_boot_id() -> str:
-    """Include the PID namespace: containers of one host may share everything else."""
+    """Include the PID namespace: containers on one host may share everything else."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"

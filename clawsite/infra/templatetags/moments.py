@@ -1,4 +1,4 @@
-"""Show a time on a page: relative with JavaScript (static/js/shared/relative_times.js), otherwise exact. The tooltip is exact."""
+"""Show a time: relative with JavaScript (static/js/shared/relative_times.js), otherwise exact. The tooltip is always exact."""
 
 import datetime as dt
 

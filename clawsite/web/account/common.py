@@ -24,7 +24,7 @@ def redirect_to_section(section: str) -> HttpResponse:
 
 
 def format_time_ago(moment: datetime | None) -> str:
-    """Format as "3 hours ago". Empty for never."""
+    """Format as "3 hours ago". Return "" for None (never)."""
     if moment is None:
         return ""
     if timezone.now() - moment < timedelta(minutes=2):

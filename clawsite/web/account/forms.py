@@ -1,4 +1,4 @@
-"""Forms of the account page. They validate; clawsite.web.account.profile applies the changes."""
+"""Forms of the account page. They only validate input; clawsite.web.account.profile applies the changes."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from clawsite.accounts import groups
 from clawsite.accounts.models import TOKEN_DAYS, User
 
-# In the order in which the form offers them.
+# In the order shown in the form.
 SCOPE_LABELS = {
     groups.READ: _("Read chats and follow runs"),
     groups.WRITE: _("Send messages, stop runs, change chats"),

@@ -69,7 +69,7 @@ def change_profile(request: SignedInRequest) -> HttpResponse:
         return _render_page(request, profile=form)
     changed = {name: form.cleaned_data[name] for name in form.Meta.fields}
     with transaction.atomic():
-        User.objects.filter(pk=request.user.pk).update(**changed)  # permissions don't change, so sockets need no notice
+        User.objects.filter(pk=request.user.pk).update(**changed)  # permissions don't change, so open sockets need not be notified
         audit_log.record(
             "account.changed", subject=("account", request.user.pk), name=request.user.username, fields=sorted(form.changed_data)
         )
@@ -108,7 +108,7 @@ def change_password(request: SignedInRequest) -> HttpResponse:
 @require_POST
 @login_required
 def create_token(request: SignedInRequest) -> HttpResponse:
-    """Show the secret in this response only, so don't redirect. A reload creates no second token."""
+    """Show the secret only in this response, so don't redirect. Reloading the page doesn't create a second token."""
     form = AccountTokenForm(request.user, request.POST)
     if not form.is_valid():
         return _render_page(request, token=form)

@@ -24,7 +24,7 @@ def webhook_context(user: User) -> dict[str, Any]:
 @require_POST
 @login_required
 def agree_to_webhook(request: SignedInRequest, pk: int) -> HttpResponse:
-    """Consent to the webhook as the page showed it. If it has changed since, nothing is agreed to."""
+    """Consent to the webhook as the page showed it. If it has changed since, no consent is given."""
     try:
         hook = consent.give_consent(pk, by=request.user, seen=_parse_time(request.POST.get("seen", "")))
     except NotFound as error:

@@ -38,5 +38,5 @@ def build_columns(values: Sequence[Sequence[float]], titles: Sequence[str]) -> l
 
 
 def to_percent(value: float, highest: float) -> str:
-    """Return the share of the highest value in percent."""
+    """Return the value as a percentage of the highest."""
     return f"{value / highest * 100:.1f}" if highest else "0"

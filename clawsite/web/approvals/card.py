@@ -1,5 +1,5 @@
 """Approval requests as cards. Everything about the command comes from the stored plan and the gate's analysis; the agent's
-explanation is kept separate. All cards of a page are read together, so 25 cards take as many queries as one.
+explanation is kept separate. All cards of a page are loaded together, so 25 cards take as many queries as one.
 """
 
 from collections.abc import Collection, Sequence

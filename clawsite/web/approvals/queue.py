@@ -1,4 +1,4 @@
-"""Pending approval requests: a live list, and one request on a page. Decisions are in clawsite.web.approvals.decisions."""
+"""Pending approval requests: a live list, and a page for each request. Decisions are in clawsite.web.approvals.decisions."""
 
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
 MENU_NAMES = ("for", "always")
-MAX_SHOWN = 4 * PER_PAGE  # cards one open page asks about; decided ones stay on it for a while
+MAX_SHOWN = 4 * PER_PAGE  # cards that one open page can ask about; decided cards stay on the page for a while
 
 
 @require_any_permission()

@@ -1,6 +1,6 @@
-"""A shorter middleware chain for API requests: the same views, without what only pages need.
+"""A shorter middleware chain for API requests: the same views, without the middleware only pages need.
 
-Cookies, languages, messages and forms take a dozen middlewares, most of which switch threads twice per request. API clients
+Cookies, languages, messages and forms need a dozen middlewares, most of which switch threads twice per request. API clients
 with a token need none of them. Requests without a token take the full chain.
 """
 

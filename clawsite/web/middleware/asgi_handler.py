@@ -1,4 +1,4 @@
-"""Django's ASGI handler, except that some views read their request body themselves: clawsite.infra.request_body."""
+"""Django's ASGI handler, except that some views read their request body themselves: see clawsite.infra.request_body."""
 
 import io
 from collections.abc import Mapping

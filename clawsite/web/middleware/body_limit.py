@@ -1,6 +1,6 @@
 """Limit the size of form bodies, before Django buffers the whole body ahead of any view or sign-in check.
 
-API bodies and uploads are not buffered before the sender is known: clawsite.infra.request_body.
+API bodies and uploads are not read before the sender is authenticated: see clawsite.infra.request_body.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ import orjson
 
 from clawsite.infra.request_body import AsgiMessage, AsgiReceive, AsgiSend, BodyTooLarge, announced_length
 
-MAX_FORM_BYTES = 2 << 20  # the admin's largest forms take a tenth of it
+MAX_FORM_BYTES = 2 << 20  # the admin's largest forms need a tenth of this
 
 
 async def limit_body(

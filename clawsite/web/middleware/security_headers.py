@@ -1,6 +1,6 @@
 """Security headers for every response, files included: what a page may load, connect to and be embedded in.
 
-No inline and no third-party content. Remote images are blocked because a model's answer could use them to leak data.
+Inline and third-party content is blocked. Remote images are blocked because a model's answer could use them to leak data.
 """
 
 from collections.abc import Awaitable, Callable

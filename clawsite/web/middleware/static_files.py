@@ -8,10 +8,10 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class HashedAssets(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
-    """Also rewrites imports in our ES modules, so that a cached module never loads one of another version."""
+    """Also rewrites imports in our ES modules, so that a cached module never imports one from another version."""
 
     support_js_module_import_aggregation = True
-    # Each pass resolves one level of imports. From chat/page.js to shared/texts.js there are six; Django's default is five.
+    # Each pass resolves one level of imports. From chat/page.js to shared/texts.js there are six levels; Django's default is five.
     max_post_process_passes = 12
 
 

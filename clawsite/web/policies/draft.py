@@ -48,7 +48,7 @@ class PolicyDraft:
 
     @cached_property
     def findings(self) -> list[PolicyFinding]:
-        """Return errors or, if there are none, warnings about rules without the apparent effect."""
+        """Return errors or, if there are none, warnings about rules that don't do what they appear to."""
         if self.row.is_empty and self.before is None:
             return list(find_errors(self.row))  # an empty new rule needs no warnings
         return list(find_errors(self.row)) or list(find_warnings(self.row, self.rules))

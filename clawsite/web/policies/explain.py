@@ -1,6 +1,6 @@
 """“Tool access explained”: a query in the URL, a table of results, and a draft rule to try before saving it.
 
-htmx reloads the results at every field change; without JavaScript it is a plain form. The results come from the same
+htmx reloads the results whenever a field changes; without JavaScript it is a plain form. The results come from the same
 evaluator that enforces the policy; tools_app.policy_store.policies saves rules.
 """
 
@@ -49,7 +49,7 @@ def show_explanation(request: PolicyRequest) -> HttpResponse:
 @require_permissions(CHANGE_POLICY)
 @require_POST
 def save_draft(request: PolicyRequest) -> HttpResponse:
-    """Save the draft. It arrives as form fields with JavaScript, and as one field, as last rendered, without."""
+    """Save the draft. With JavaScript, it arrives as form fields; otherwise as a single field, as it was last rendered."""
     params = request.POST if "scope" in request.POST else QueryDict(request.POST.get("draft", ""))
     explain_query, rules = ExplainQuery.read(params), policies.current_rules()
     draft = PolicyDraft.read(params, explain_query, rules)

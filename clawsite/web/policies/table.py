@@ -71,7 +71,7 @@ class ExplainTable:
     rows: tuple[ToolRow, ...]  # after filtering
     total: int
     kept: int
-    missing: int  # of the allowed ones
+    missing: int  # allowed but unavailable
     opened: int  # denied now, allowed with the draft
     closed: int
     groups: tuple[str, ...]

@@ -16,7 +16,7 @@ class DemoPhrases:
     thought_count: str
     missing: str
     none: str
-    before: dict[str, str]  # said before a tool is called
+    before: dict[str, str]  # text before a tool call
     failed: str
     files: str
     no_files: str

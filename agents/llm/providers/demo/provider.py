@@ -1,4 +1,4 @@
-"""The built-in demo model `demo/clawsite`: needs no key and no network, so that everything can be tried at once.
+"""The built-in demo model `demo/clawsite`: needs no key and no network, so that everything can be tried immediately.
 
 It streams the replies of `script`, word by word as a model would. It follows a fixed script and says so.
 """
@@ -14,10 +14,10 @@ from agents.llm.messages import AssistantMessage, Message, ToolCallRequest, Tool
 from agents.llm.providers.demo.phrases import choose_phrases
 from agents.llm.providers.demo.script import DemoReply, next_reply
 
-CHUNK_PATTERN = re.compile(r"[一-鿿]{1,2}|[^\s一-鿿]+\s*|\s+")  # a word with its blank, or two Chinese characters
+CHUNK_PATTERN = re.compile(r"[一-鿿]{1,2}|[^\s一-鿿]+\s*|\s+")  # a word with trailing whitespace, or two Chinese characters
 WORD_PATTERN = re.compile(r"[一-鿿]|[^\s一-鿿]+")
 PAUSE_S = 0.015
-MAX_CHUNKS = 120  # a long file is shown in larger pieces rather than for longer: 2 s at most
+MAX_CHUNKS = 120  # longer texts are streamed in larger chunks, so that none takes more than 2 s
 
 
 class DemoProvider:
@@ -51,7 +51,7 @@ def _split_chunks(text: str) -> Sequence[str]:
 
 
 def _count_prompt_words(request: ModelRequest) -> int:
-    """Tokens, roughly: words, and Chinese characters one by one."""
+    """Estimate the tokens: one per word or Chinese character."""
     texts = [request.system]
     for message in request.messages:
         match message:

@@ -1,4 +1,4 @@
-"""Django's `makemigrations`, which ignores changed labels."""
+"""Django's `makemigrations`, but ignoring changed labels."""
 
 from django.core.management.commands import makemigrations
 

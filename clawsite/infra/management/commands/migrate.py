@@ -1,4 +1,4 @@
-"""Django's `migrate`, which doesn't ask for a migration when only labels have changed."""
+"""Django's `migrate`, but without asking for a new migration when only labels have changed."""
 
 from django.core.management.commands import migrate
 
