@@ -106,7 +106,7 @@ def authorize_tool_call(
 
 
 def _hand_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authorization:
-    """Hand a call of the client's own tool back. No permit, so it can't run here; no layer is evaluated."""
+    """Hand a call to a client's own tool back to the client. Without a permit it can't run here, and no layer is evaluated."""
     query = toolset.query.about(())
     return Authorization(
         effect="hand_over",
@@ -129,7 +129,7 @@ def find_current_denial(call: CallRef, *, toolset: Toolset, rules: PolicyRules, 
 def _evaluate_layers(
     call: CallRef, toolset: Toolset, rules: PolicyRules, now: CurrentOffer | None
 ) -> tuple[PolicyQuery, Verdict, str, str]:
-    """Return the query, the verdict of all layers, and the first layer that denies with its rule."""
+    """Return the query, the verdict of all layers, and the first layer that denies the call, with its rule."""
     matching = [facts for facts in toolset.query.tools if facts.name == call.name]
     query = replace(toolset.query, plugins=now.plugins) if now else toolset.query
     query, gone = query.about(matching), now.unavailable if now else NO_TOOLS_GONE
@@ -144,7 +144,7 @@ def _evaluate_layers(
     elif call.name in toolset.unavailable:
         layer, rule = NOT_OFFERED, toolset.unavailable[call.name]
     elif toolset.get(call.name) is None:
-        # Allowed only since the run began. The model was never shown this tool, so the call is a guess.
+        # The tool became allowed after the run began. The model was never shown it, so the call is a guess.
         layer, rule = NOT_OFFERED, "the policy refused it when this run began"
     return query, verdict, layer, rule
 

@@ -34,7 +34,7 @@ from tools_app.core.definition import (
 from tools_app.core.supervision import Supervision
 from tools_app.schemas.argument_aliases import apply_aliases
 
-MAX_CONCURRENT_CALLS = 8  # file access runs on threads, and a process has few
+MAX_CONCURRENT_CALLS = 8  # file access runs on threads, and a process has only a few
 
 NO_NOTES: Mapping[str, str] = {}
 
@@ -57,7 +57,7 @@ class CallJournal(Protocol):
 async def run_tool_calls(
     calls: Sequence[AuthorizedCall], *, journal: CallJournal, abort: asyncio.Event, notes: Mapping[str, str] = NO_NOTES
 ) -> AsyncGenerator[ToolEvent, None]:
-    """Run the calls to completion. Closing the iterator or cancelling its reader stops calls in flight.
+    """Run the calls to completion. Closing the iterator or canceling its reader stops calls in flight.
 
     `notes` maps call IDs to text for the model that is appended to the call's result.
     """
@@ -97,7 +97,7 @@ async def _run_call(
     running = True
 
     def update(partial: ToolResult) -> None:
-        if running:  # an update after the end would follow the result
+        if running:  # otherwise a late update would follow the result
             events.put_nowait(ToolUpdated(ref, clean_tool_result(partial)))
 
     try:

@@ -42,7 +42,7 @@ class LoopVerdict:
 
 
 def check_repetition(name: str, arguments: dict[str, Any], steps: Sequence[CompletedCall], *, polls: bool = False) -> LoopVerdict:
-    """Decide about a call, given the earlier steps of the run, oldest first."""
+    """Decide whether to warn about or deny a call, given the earlier steps of the run, oldest first."""
     repeats = _count_repeats(_call_key(name, arguments), steps)
     factor = POLLING_FACTOR if polls else 1
     if repeats >= DENY_AFTER_REPEATS * factor:
@@ -54,7 +54,7 @@ def check_repetition(name: str, arguments: dict[str, Any], steps: Sequence[Compl
 
 
 def to_pending_call(name: str, arguments: dict[str, Any], steps: Sequence[CompletedCall]) -> CompletedCall:
-    """Return a call of this turn as a step for the calls after it."""
+    """Return a call of this turn as a step, to be taken into account for the calls after it."""
     same = (step for step in reversed(steps) if step.name == name and step.arguments == arguments and not _is_loop_denial(step))
     last = next(same, None)
     return CompletedCall(name, arguments, last.text if last else "", last.is_error if last else False)
@@ -74,7 +74,7 @@ def build_loop_denial(name: str, verdict: LoopVerdict) -> ToolResult:
 
 
 def _count_repeats(call: str, steps: Sequence[CompletedCall]) -> int:
-    """Count how often in a row the call gave its last result, allowing one other kind of step in between."""
+    """Count how many times in a row the call returned its latest result, allowing one other kind of step in between."""
     seen: set[tuple[str, str, bool]] = set()
     last: tuple[str, str, bool] | None = None
     repeats = 0

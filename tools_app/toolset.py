@@ -14,7 +14,7 @@ from tools_app.sources.registry import ToolRegistry
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """`query` lists every tool. `verdict` says why one is not in `tools`, or, if the policy allows it, `unavailable`."""
+    """`query` lists every tool. If one is not in `tools`, `verdict` says why or, if the policy allows it, `unavailable` does."""
 
     tools: dict[str, Tool]
     query: PolicyQuery

@@ -12,7 +12,7 @@ from clawsite.infra.errors import ClawError
 from tools_app.policy_store import policies
 from tools_app.sources import plugins
 
-SEEN_PARAMETER = "seen"  # version shown when the user started to delete
+SEEN_PARAMETER = "seen"  # the version the user saw when opening the delete page
 
 
 class ServiceAdmin(ClawAdmin):
@@ -45,12 +45,12 @@ class ServiceAdmin(ClawAdmin):
         return plugins.list_enabled()
 
     def get_actions(self, request: HttpRequest) -> Any:
-        """Remove the bulk delete action: if one row can't be deleted, the others would be half done."""
+        """Remove the bulk delete action: if one row couldn't be deleted, the operation would be left half done."""
         return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
 
 
 class VersionedAdmin(ServiceAdmin):
-    """For versioned rows: a row that changed after the user saw it is not deleted."""
+    """Base class for versioned rows. A row that has changed since the user saw it is not deleted."""
 
     def current_version(self, request: HttpRequest, object_id: str) -> int | None:
         return policies.current_rules().version

@@ -1,4 +1,4 @@
-"""Exec rules and grants, editable; approval requests, votes and commands, read-only. All changes go through the services."""
+"""Admin for exec rules and grants, and read-only for approval requests, votes and commands. All changes go through services."""
 
 from collections.abc import Iterable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Admin forms of exec rules and grants. They show the services' errors next to the field."""
+"""Admin forms for exec rules and grants. They show service errors next to the fields."""
 
 from typing import TYPE_CHECKING, Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Policy rules and tests, editable; policy versions, which can be viewed and restored. All changes go through the services."""
+"""Admin for policy rules and tests, and for viewing and restoring policy versions. All changes go through services."""
 
 from collections.abc import Iterable
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Checks of the policy forms that run before the service is called, so that errors appear in the form and the input is kept."""
+"""Policy form checks that run before the service is called, so that errors appear in the form and the input is kept."""
 
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ def make_seen_version_field() -> forms.IntegerField:
 
 
 def check_version(form: forms.BaseForm, seen: Any) -> None:
-    """Report a change by another user once. The input is kept, and saving again overwrites that change."""
+    """Report another user's change, but only once: the input is kept, and saving again overwrites that change."""
     newest = policies.current_rules().version
     if seen is None or seen == newest:
         return

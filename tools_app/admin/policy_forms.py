@@ -1,4 +1,4 @@
-"""Admin form of a policy rule. It shows the service's errors next to the field."""
+"""Admin form for a policy rule. It shows service errors next to the fields."""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -86,7 +86,7 @@ class ToolPolicyForm(PolicyModelForm):
         rule = normalize_row(**values)
         for error in find_errors(rule):
             self.add_error(error.field if error.field in self.fields else None, error.message)
-        # Normalized before Django checks for duplicates: " Main" is the agent main.
+        # Normalize before Django checks for duplicates, so that " Main" counts as the agent main.
         cleaned |= {name: value for name, value in rule.to_json().items() if name in cleaned}
         check_version(self, cleaned.get(SEEN_VERSION_FIELD))
         if not self.errors:

@@ -1,4 +1,4 @@
-"""Form of a policy test, for the admin and the policy pages. It shows the service's errors."""
+"""Form for a policy test, used by the admin and the policy pages. It shows service errors."""
 
 from typing import TYPE_CHECKING, Any
 

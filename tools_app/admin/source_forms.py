@@ -1,4 +1,4 @@
-"""Forms of MCP servers and plugins, with lists one per line. tools_app.policy_store.source_changes validates the input."""
+"""Forms for MCP servers and plugins. Lists have one item per line. tools_app.policy_store.source_changes validates the input."""
 
 import re
 from collections.abc import Callable
@@ -30,7 +30,7 @@ VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class LinesField(forms.CharField):
-    """A list, one per line, because arguments may contain spaces."""
+    """A list with one item per line, because arguments may contain spaces."""
 
     widget = Textarea(attrs={"rows": 4})
 

@@ -22,7 +22,7 @@ from tools_app.sources.mcp.listing import is_included
 from tools_app.sources.mcp.names import make_tool_name
 
 STATUS_COLUMN = badge_column("status", _("status"), {"ready": "success", "starting": "info", "failing": "danger"})
-MAX_SHOWN_CHARACTERS = 120  # characters of an error in a list
+MAX_SHOWN_CHARACTERS = 120  # characters of an error message shown in the list
 
 
 def _shorten(text: str) -> str:

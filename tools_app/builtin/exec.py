@@ -1,7 +1,7 @@
 """The exec tool: plans a command, runs exactly that plan, shows its output and reports how it ended.
 
 Whether the command may run is decided by tools_app.approvals.command_decision, between `plan` and the call. The worker's
-CommandManager starts and holds the process, so a background command outlives its run.
+CommandManager starts and owns the process, so a background command outlives its run.
 """
 
 import asyncio
@@ -161,7 +161,7 @@ async def _start_command(manager: CommandManager, plan: ExecPlan, call: CallCont
 
 
 def _join_streams(collected: CollectedOutput) -> str:
-    """Join both streams into one text. How they interleave is only visible in the updates."""
+    """Join both streams into one text. How they were interleaved can only be seen in the updates."""
     parts = [collected.stdout.rstrip("\n")] if collected.stdout.strip() else []
     if collected.stderr.strip():
         parts.append(f"[stderr]\n{collected.stderr.rstrip()}")

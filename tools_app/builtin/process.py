@@ -1,4 +1,4 @@
-"""The process tool: follow background commands of the session, write to them, kill them. Works through rows, from any worker.
+"""The process tool: follow, write to and kill the session's background commands. Uses database rows, so it works in any worker.
 
 Text typed into a shell or an interpreter is itself a command, and no list can name all programs that execute their input. So text
 and keys are supervised like a command line: the plan binds the exact characters to the one target command, needs approval every
@@ -102,7 +102,7 @@ class ProcessTool:
                 return await self._send_input(target, InputKind.WRITE, _approved_input(args, target, call.plan), call)
             case "close" | "eof":
                 target = await self._find_running(args.name)
-                # On a terminal, end of input is a key.
+                # On a terminal, end of input is sent as a key (Ctrl-D).
                 return await self._send_input(
                     target, *((InputKind.WRITE, "\x04") if target.plan["pty"] else (InputKind.CLOSE, "")), call
                 )
@@ -188,7 +188,7 @@ class ProcessTool:
         return text_result(f"`{command.name}` was cleared")
 
     async def _wait_until(self, command: Command, condition: Callable[[Command], bool], seconds: float) -> Command:
-        """Return the row once the condition holds, or when the time is over."""
+        """Return the row once the condition holds, or when the time is up."""
         deadline = asyncio.get_running_loop().time() + seconds
         while not condition(command) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(POLL_INTERVAL_SECONDS)

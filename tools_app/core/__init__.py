@@ -1,1 +1,1 @@
-"""What a tool is: definition, arguments, results, cleaning."""
+"""Tool basics: definition, arguments, results, cleaning."""

@@ -1,4 +1,4 @@
-"""Tool arguments: a pydantic model that validates them, and its JSON Schema, plain enough for every provider. Pure.
+"""Tool arguments: a pydantic model that validates them, and its JSON Schema, simple enough for every provider. Pure.
 
 Schemas from MCP servers and plugins are simplified by tools_app.schemas.normalize instead.
 """
@@ -34,7 +34,7 @@ class BadArguments(Exception):
 
 
 def make_check(args: type[ToolArgs]) -> Check:
-    """Return a check that validates arguments with their model. Errors name path and problem, never the value."""
+    """Return a check that validates arguments with their model. Errors name the path and the problem, never the value."""
     fields = args.model_fields.items()
     never_blank = [name for name, f in fields if f.is_required() and f.annotation is str and _BLANK_ALLOWED not in f.metadata]
 

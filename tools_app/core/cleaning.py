@@ -15,7 +15,8 @@ from clawsite.infra.observability.redact import remove_secrets
 from sessions_app.sessions.file_types import detect_image_type
 from tools_app.core.definition import ImageBlock, TextBlock, ToolResult
 
-# CSI, OSC and its kin up to their end, and two-character escapes; 8-bit forms too. A malformed one loses only its first character.
+# CSI sequences, OSC and similar sequences up to their terminator, and two-character escapes, including 8-bit forms. A malformed
+# sequence loses only its first character.
 ANSI = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
@@ -39,7 +40,7 @@ class ResultLimits:
 
 
 def clean_result(result: ToolResult, limits: ResultLimits) -> ToolResult:
-    """Return the result cleaned and limited; notes in it say what was left out."""
+    """Return the result, cleaned and limited in size; notes in it say what was left out."""
     content = tuple(
         TextBlock(_clean_and_cut(block.text, limits)) if isinstance(block, TextBlock) else block
         for block in _limit_images(result.content)
@@ -56,7 +57,7 @@ def clean_result(result: ToolResult, limits: ResultLimits) -> ToolResult:
 
 
 def clean_text(text: str) -> str:
-    """Normalize line ends; remove terminal escapes, control characters except tab, and what UTF-8 can't encode."""
+    """Normalize line endings; remove terminal escapes, control characters except tab, and characters that UTF-8 can't encode."""
     if CONTROL.search(text):
         text = CONTROL.sub("", ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))
     return SURROGATE.sub("\ufffd", text)
@@ -124,7 +125,7 @@ def _detect_image_type(data: str) -> str:
 
 
 def _limit_images(content: tuple[TextBlock | ImageBlock, ...]) -> tuple[TextBlock | ImageBlock, ...]:
-    """Replace images that are too many, too large or unreadable with a note; a cut image would be useless."""
+    """Replace images that exceed the count or size limit, or are unreadable, with a note; a truncated image would be useless."""
     kept: list[TextBlock | ImageBlock] = []
     images = 0
     for block in content:

@@ -3,7 +3,7 @@
 A tool is written as a factory that closes over the run's `ToolEnv`; its docstring is what the model reads:
 
     @tool("read", group="fs", args=ReadArgs, read_only=True)
-    def make_read(env: ToolEnv) -> Execute[ReadArgs]:
+    def make_read(env: ToolEnv) -> ToolFunction[ReadArgs]:
         '''Show part of a text file from the workspace.'''
 
 A factory raises `ToolUnavailable` with the reason when its tool can't be used in the run.
@@ -121,8 +121,8 @@ class CallContext:
     call_id: str
     update: Callable[[ToolResult], None]
     abort: asyncio.Event
-    plan: Plan | None = None  # for a supervised tool: carry out exactly this
-    may_act: Callable[[], bool] = lambda: True  # whether this worker still holds the run; checked last before acting
+    plan: Plan | None = None  # for a supervised tool: exactly what to carry out
+    may_act: Callable[[], bool] = lambda: True  # whether this worker still holds the run; checked right before acting
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class CallBlocked:
 
     @property
     def result(self) -> ToolResult:
-        """The result for the model in place of the tool's."""
+        """The result the model gets instead of the tool's."""
         message = f"blocked_by_hook: plugin {self.plugin} blocked this call: {self.reason}. It did not run."
         return text_result(message, details={"code": "blocked_by_hook", "plugin": self.plugin}, is_error=True)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 
 class Plan(Protocol):
-    """What will happen, immutable. The hash covers everything an approver agrees to."""
+    """An immutable description of what will happen. The hash covers everything an approver approves."""
 
     @property
     def hash(self) -> str: ...
@@ -18,14 +18,14 @@ class Plan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Supervision:
-    """The decision about one plan. `words` go to the model when it is denied; `approval` is the ID of the pending request."""
+    """The decision about one plan. `message` go to the model when it is denied; `approval` is the ID of the pending request."""
 
     effect: Literal["allow", "ask", "deny"]
     message: str = ""
     plan: Plan | None = None
     approval: str = ""
     newly_requested: bool = False  # the approval request is new and must be announced
-    announcement: dict[str, Any] = field(default_factory=dict)  # the announcement, for clients that follow the chat
+    announcement: dict[str, Any] = field(default_factory=dict)  # sent to clients that follow the chat
     grants: tuple[int, ...] = ()  # grants that allowed it; each is used once when the call starts
     code: str = "exec_denied"
-    unanswered: bool = False  # the approval request timed out, and the allowlist allows it
+    unanswered: bool = False  # the approval request expired, but the allowlist allows the command

@@ -4,7 +4,7 @@ import re
 
 MARKER_LENGTH = 16
 REPLACEMENT = "[content from outside]"
-# Text that was truncated before its end marker matches to the end.
+# If the end marker was truncated, the match extends to the end of the text.
 ENVELOPE_PATTERN = re.compile(
     rf"Content from [^\n]{{1,400}}? stands between the two lines marked (?P<mark>[0-9a-f]{{{MARKER_LENGTH}}})\.[^\n]*\n"
     r"<<<outside (?P=mark)>>>(?:.*?<<<end of outside (?P=mark)>>>|.*)",

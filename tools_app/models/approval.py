@@ -30,7 +30,7 @@ class Approval(models.Model):
         APPROVED = "approved", _("Approved")
         DENIED = "denied", _("Denied")
         EXPIRED = "expired", _("Expired")
-        VOID = "void", _("Canceled")  # the run was stopped, the session reset, an executable changed
+        VOID = "void", _("Canceled")  # for example, the run was stopped, the session was reset, or an executable changed
         USED = "used", _("Used")  # the command was started
 
     class Decision(models.TextChoices):

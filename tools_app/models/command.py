@@ -1,4 +1,4 @@
-"""Started commands: their worker, output, input and end."""
+"""Commands that have been started: their worker, output, input and outcome."""
 
 import uuid
 
@@ -79,7 +79,7 @@ class CommandOutput(models.Model):
 
 
 class CommandInput(models.Model):
-    """Input for a background command: text, end of input, or a kill. Its worker handles them in order."""
+    """Input for a background command: text, end of input, or a kill. The command's worker handles inputs in order."""
 
     class Kind(models.TextChoices):
         WRITE = "write", _("Text")

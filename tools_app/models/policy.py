@@ -80,7 +80,7 @@ class ToolPolicy(models.Model):
 
 
 class PolicyTest(models.Model):
-    """An expectation that must hold after every edit: a version that breaks one is not published."""
+    """An expectation that must hold after every edit: a version that breaks it is not published."""
 
     class Expected(models.TextChoices):
         NEVER = "never", _("never gets")

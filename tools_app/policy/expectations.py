@@ -18,9 +18,9 @@ ANY_OTHER_GROUP = "any-other-group"
 class Expectation:
     """`never`: the tool is denied for every agent, model, group and sender that the test leaves open; `allowed`: allowed for each.
 
-    `provider` without a model leaves the model open, and group `*` the group. A test without a group is about direct chats, which
-    group rules don't limit: a tool that is never allowed there is never allowed anywhere. The channel knows `sender` by this
-    name only.
+    `provider` without a model leaves the model open, and group `*` leaves the group open. A test without a group is about direct
+    chats, which group rules don't limit: a tool that is never allowed there is never allowed anywhere. `sender` is assumed to be
+    the only name the channel knows the sender by.
     """
 
     name: str
@@ -123,7 +123,7 @@ def _models(expectation: Expectation, rules: PolicyRules, agent: str) -> list[st
 
 
 def _group_contexts(expectation: Expectation, rules: PolicyRules) -> Iterator[tuple[str, str, str]]:
-    """Yield channel, group and sender. Where the test leaves them open: those a rule names, and one that no rule names."""
+    """Yield channel, group and sender: the test's or, if it leaves them open, those that rules name and one that no rule names."""
     channel, group, sender = expectation.channel.strip().lower(), expectation.group.strip(), expectation.sender.strip()
     yield channel, ANY_OTHER_GROUP if group == ANY else group, sender
     if not group:

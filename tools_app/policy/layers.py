@@ -68,7 +68,7 @@ def agent_provider_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy
 
 
 def group_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
-    """In a group chat, the first rule that exists: for the sender in this group, this group, the sender in any group, any group.
+    """In a group chat, the first existing rule: for the sender in this group, this group, the sender in any group, or any group.
 
     Only that rule applies. Direct chats skip this layer. A webhook is a group in the channel `hook`, named by its path; a fixed
     deny list applies to it unless its rule has an allowlist.
@@ -83,7 +83,10 @@ def group_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
 
 
 def sandbox_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
-    """In an isolated workspace: the agent's rule, else the rule for all, else fixed lists. `image` only reads what is inside."""
+    """In an isolated workspace: the agent's rule, else the rule for all agents, else fixed lists.
+
+    `image` is added to any allowlist, because it only reads files inside the workspace.
+    """
     if not query.sandboxed:
         return None
     for row in (rules.row(SANDBOX, query.agent), rules.row(SANDBOX)):
@@ -103,7 +106,7 @@ def subagent_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | Non
 
 
 def _restrict_webhook(policy: LayerPolicy | None, query: PolicyQuery) -> LayerPolicy | None:
-    """Apply the webhook deny list, also if a rule only denies or allows only plugins: such a rule isn't meant to lift it."""
+    """Apply the webhook deny list even if a rule only denies, or only allows plugins: such a rule isn't meant to lift it."""
     if query.channel.lower() != WEBHOOK_CHANNEL or (policy and policy.allow):
         return policy
     policy = policy or LayerPolicy(source="webhook list")

@@ -75,7 +75,7 @@ class PolicyQuery:
 
     @property
     def model_label(self) -> str:
-        """As people write it: `openai/gpt-5`, or the provider alone."""
+        """The model as people write it: `openai/gpt-5`, or the provider alone."""
         return "/".join(filter(None, (self.provider, self.model)))
 
     def about(self, tools: Iterable[ToolFacts]) -> "PolicyQuery":

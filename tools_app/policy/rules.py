@@ -82,7 +82,7 @@ class PolicyRules:
         return self.find(scope, subject, provider=provider) or RuleRow(scope, subject, provider=provider)
 
     def find(self, scope: str, subject: str = "", *, provider: str = "") -> RuleRow | None:
-        """Return the rule of that scope, or None: an existing rule replaces a more general one even if it is empty."""
+        """Return the rule of that scope, or None if there is none. Even an empty rule replaces a more general one."""
         return self._by_scope.get((scope, subject, provider, "", "", ""))
 
     def group_row(self, channel: str, group: str, sender: str = "") -> RuleRow | None:

@@ -24,7 +24,7 @@ from tools_app.sources.tools import load_tools
 
 SLUG_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PROVIDER_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._:/@-]*)?")
-MAX_ENTRIES = 500  # people have to read a rule
+MAX_ENTRIES = 500  # a rule must stay readable
 MAX_LENGTHS = {"provider": 200, "group": 200, "sender": 200}  # characters, as in the columns
 
 # The fields that each scope uses; the others must be empty.
@@ -54,7 +54,7 @@ def validate_row(**fields: Any) -> RuleRow:
 
 
 def normalize_row(**fields: Any) -> RuleRow:
-    """Lowercase and strip names and remove duplicate entries. A group's ID keeps the spelling of its channel."""
+    """Lowercase and strip names and remove duplicate entries. A group's ID is kept as the channel spells it."""
     values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in (*SCOPE_FIELDS, "profile")}
     values |= {name: values[name].lower() for name in ("scope", "subject", "provider", "channel", "profile")}
     values["sender"] = sender_key(values["sender"])
@@ -138,7 +138,7 @@ def _find_entry_error(entry: str, known: ToolRegistry) -> str:
 
 
 def find_warnings(rule: RuleRow, rules: PolicyRules) -> Iterator[PolicyFinding]:
-    """Yield what a valid rule would not do although it looks like it. `rules` are the rules it would be saved with."""
+    """Yield warnings about effects that a valid rule seems to have but doesn't. `rules` are the rules it would be saved with."""
     if known_agents.is_missing_agent(rule.subject):
         yield PolicyFinding("subject", _("Agent “%(agent)s” does not exist.") % {"agent": rule.subject}, "warning")
     known = load_tools()

@@ -1,4 +1,4 @@
-"""Export, compare and import the policy as a YAML file, to keep it with other configuration."""
+"""Export, compare and import the policy as a YAML file, so that it can be kept with other configuration."""
 
 import difflib
 from collections import Counter
@@ -69,7 +69,7 @@ def parse_file(text: str) -> PolicyFile:
 
 
 def diff_with_current(file: PolicyFile) -> str:
-    """Return what importing the file would change, as a unified diff; empty if nothing."""
+    """Return what importing the file would change, as a unified diff; empty if nothing would change."""
     before, after = build_current_file().to_yaml().splitlines(), file.to_yaml().splitlines()
     return "\n".join(difflib.unified_diff(before, after, "in force", "file", lineterm="", n=2))
 

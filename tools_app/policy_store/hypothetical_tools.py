@@ -1,7 +1,7 @@
 """Tools that don't exist yet but may appear, so that `never` policy tests cover them too.
 
-A server that was just added or changed has no tool list until a worker connects, and tests don't run again then. Names that end
-in `*` stand for any such tool.
+A server that was just added or changed has no tool list until a worker connects, and tests don't run again when it does. Names
+that end in `*` stand for any such tool.
 """
 
 from tools_app.policy.catalog import PLUGINS_GROUP

@@ -30,7 +30,7 @@ from tools_app.sources.plugins import requires_plugins
 
 @dataclass(frozen=True, slots=True)
 class CheckedTest:
-    """`is_idle`: the test expects a tool to be allowed that its plugin or server doesn't provide now, so it has no result."""
+    """`is_idle`: the test expects a tool to be allowed that its plugin or server doesn't currently provide, so it has no result."""
 
     test: PolicyTest
     failure: BrokenExpectation | None

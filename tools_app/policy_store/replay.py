@@ -47,7 +47,7 @@ class ReplayReport:
 
 
 def replay_calls(rules: PolicyRules, *, days: int = 7, max_calls: int = MAX_CALLS) -> ReplayReport:
-    """Count the recorded calls that these rules would newly deny (`blocked`) or allow (`released`). The newest are samples."""
+    """Count the recorded calls that these rules would newly deny (`blocked`) or allow (`released`); keep the newest as samples."""
     report = ReplayReport(days)
     denials: dict[bytes, PolicyStep | None] = {}  # an agent's queries repeat a lot
     for number, call in enumerate(_read_calls(days, max_calls + 1)):

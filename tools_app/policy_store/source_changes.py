@@ -27,7 +27,7 @@ from tools_app.sources.mcp import servers
 
 
 def save_server(server: McpServer, *, expected_revision: int | None = None) -> McpServer:
-    """Save a server's settings; workers reconnect. Raise InvalidRequest if they can't work or would break a policy test.
+    """Save a server's settings; workers reconnect. Raise InvalidRequest if they are invalid or would break a policy test.
 
     With `expected_revision`, raise Conflict if the server has changed since.
     """
@@ -107,7 +107,7 @@ def _keep_tests_passing(on: Set[str] = frozenset(), off: Set[str] = frozenset())
         yield
         try:
             after = _find_broken_tests(rules)
-            # A test that already failed counts as broken if its tool only becomes reachable now.
+            # A test that already failed counts as newly broken if this change makes its tool reachable.
             broken = [failure for name, (failure, reachable) in after.items() if name not in before or reachable > before[name][1]]
         finally:
             source_tools.clear_caches()
@@ -117,7 +117,7 @@ def _keep_tests_passing(on: Set[str] = frozenset(), off: Set[str] = frozenset())
 
 
 def _find_broken_tests(rules: PolicyRules) -> dict[str, tuple[BrokenExpectation, bool]]:
-    """Return the failing tests by name, each with whether it forbids a tool that is now reachable."""
+    """Return the failing tests by name, and for each whether it forbids a tool that is now reachable."""
     now = offered.load_offered_tools()
     return {
         failure.expectation.name: (
@@ -129,7 +129,7 @@ def _find_broken_tests(rules: PolicyRules) -> dict[str, tuple[BrokenExpectation,
 
 
 def _audit_details(server: McpServer) -> dict[str, Any]:
-    """Return what the audit log keeps of a server, without possible secrets: arguments, URL path, variable and header values."""
+    """Return what the audit log records of a server, without possible secrets: arguments, URL path, variable and header values."""
     plain = {name: getattr(server, name) for name in ("transport", "command", "enabled", "include", "exclude", "timeout_seconds")}
     url = urlsplit(server.url)
     summary = {"host": url.hostname or "", "args": len(server.args), "env": sorted(server.env), "headers": sorted(server.headers)}

@@ -22,7 +22,8 @@ MAX_MEMBERS_SHOWN = 6  # tools listed in a hint
 def with_all_tools(query: PolicyQuery) -> PolicyQuery:
     """Return the query with every tool a policy can name, in display order.
 
-    Includes native tools that aren't available yet and tools of disabled plugins and servers, so that people can see why.
+    Includes native tools that aren't available yet and tools of disabled plugins and servers, so that people can see why
+    they are unavailable.
     """
     now = offered.load_offered_tools()
     nameable = list_nameable(now.facts)

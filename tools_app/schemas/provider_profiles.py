@@ -1,4 +1,4 @@
-"""What each provider supports of JSON Schema, as data, and adapting a tool's parameters to it. Pure."""
+"""Which parts of JSON Schema each provider supports, as data, and how a tool's parameters are adapted to that. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ OPENAI = SchemaProfile(strip=frozenset({"examples", "uniqueItems"}))
 ANTHROPIC = SchemaProfile()
 DEFAULT = OPENAI  # most endpoints accept what OpenAI accepts; Kimi rejects requests with `uniqueItems`
 
-# By a substring of the model's name, for any provider (`openrouter/google/gemini-…`), then by provider.
+# Profiles are found by a substring of the model's name, for any provider (`openrouter/google/gemini-…`), then by provider.
 BY_MODEL = {"gemini": GEMINI, "claude": ANTHROPIC}
 BY_PROVIDER: Mapping[str, SchemaProfile] = {
     "openai": OPENAI,
@@ -97,7 +97,7 @@ def _pick_one_type(schema: Schema) -> Schema:
 
 
 def _move_enum_to_description(schema: Schema) -> Schema:
-    """List literals that aren't strings in the description instead."""
+    """Keep an enum of strings, without empty ones; list the values of any other enum in the description instead."""
     rest = {name: value for name, value in schema.items() if name != "enum"}
     literals: list[Any] = schema["enum"]
     if schema["type"] == "string" and all(isinstance(value, str) for value in literals):

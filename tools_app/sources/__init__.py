@@ -1,1 +1,1 @@
-"""Where tools come from: built-in, plugins, MCP servers."""
+"""Tool sources: built-in tools, plugins, MCP servers."""

@@ -2,7 +2,7 @@
 
 Names and facts only, so that it is cheap enough for the writer thread; tools_app.sources.tools creates the tools. Sync. Costs
 one small query; the rest is cached until a row changes. Native tools take precedence over plugins, and plugins over servers;
-a later tool with a taken name is left out and listed in `problems`.
+a later tool whose name is already taken is left out and listed in `problems`.
 """
 
 from collections.abc import Iterable
@@ -90,7 +90,7 @@ class OfferedTools:
 class CurrentOffer:
     """What a running call is judged by besides the current rules.
 
-    `plugins` are the names that policy entries may use for plugins, servers and their tools (see PolicyQuery). `gone` maps
+    `plugins` are the names that policy entries may use for plugins, servers and their tools (see PolicyQuery). `unavailable` maps
     those of the run's tools that are no longer offered to the reason.
     """
 
@@ -121,7 +121,7 @@ def read_state(*, wait: bool = True) -> tuple[SourceState, frozenset[str]]:
 
 @lru_cache(maxsize=2)
 def build_offered_tools(_state: SourceState, _imported: frozenset[str]) -> OfferedTools:
-    """Cached by the rows' state and the finished imports, so it can't be stale."""
+    """Build the offered tools. Cached by the rows' state and the finished imports, so the result can't be stale."""
     offer = OfferedTools({name: each.facts for name, each in registry.load_installed().tools.items()})
     for plugin in Plugin.objects.order_by("name"):
         offer.kinds[plugin.name] = "plugin"

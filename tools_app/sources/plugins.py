@@ -1,12 +1,12 @@
 """Plugins: distributions with an entry point in the group `clawsite.plugins`. Off until an operator enables them.
 
-An entry point leads to a module or object with one or more of these:
+An entry point refers to a module or object with one or more of these:
 
     tools = [make_forecast]                       # created with @tool
     before_tool_call = [check_address]            # hooks, see tools_app.core.plugin_hooks
     search_providers = {"acme": configured}       # engines for web_search, see tools_app.web_search
 
-Installed plugins are installed by their metadata; their code doesn't run before an operator enables them. A plugin that can't be
+Installed plugins are found by their metadata; their code doesn't run before an operator enables them. A plugin that can't be
 used is shown with its error and left out; it never stops a process or a run. But if it had hooks, or may have some once its
 import finishes, calls are blocked.
 """
@@ -125,7 +125,7 @@ class _PluginImport:
         self.over.set()
 
 
-_imports: dict[str, _PluginImport] = {}  # of this process; only a restart retries
+_imports: dict[str, _PluginImport] = {}  # of this process; a failed import is retried only after a restart
 _imports_lock = threading.Lock()
 
 
@@ -143,7 +143,7 @@ def import_plugins(names: Iterable[str], patience: float) -> frozenset[str]:
 
 
 def require_imported(names: Iterable[str]) -> None:
-    """Call before a transaction that depends on what these plugins provide. Raise Unavailable during an import."""
+    """Call before a transaction that depends on what these plugins provide. Raise Unavailable while one is being imported."""
     names = list(names)
     if unfinished := sorted(set(names) - import_plugins(names, IMPORT_TIMEOUT_SECONDS)):
         message = _("%(plugins)s: still being imported. Try again in a moment, or disable it.")
@@ -151,7 +151,7 @@ def require_imported(names: Iterable[str]) -> None:
 
 
 def requires_plugins(change: Callable[P, R]) -> Callable[P, R]:
-    """Run the change in a transaction once every enabled plugin is imported, because it is judged by what they provide."""
+    """Run the change in a transaction once every enabled plugin is imported, because it is checked against what they provide."""
 
     @functools.wraps(change)
     def changed(*args: P.args, **kwargs: P.kwargs) -> R:

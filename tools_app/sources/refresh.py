@@ -12,12 +12,12 @@ from tools_app.sources.plugins import LoadedPlugin
 
 
 class SourceRefresher:
-    """The worker calls `look` periodically, and soon after `changed` is set."""
+    """The worker calls `refresh` periodically, and soon after `changed` is set."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
         self._mcp = McpManager()
-        self._recorded: list[LoadedPlugin] | None = None  # nothing yet
+        self._recorded: list[LoadedPlugin] | None = None  # None before the first refresh
 
     def handle_message(self, message: BusMessage) -> None:
         if message.get("k") == CHANGED_MESSAGE["k"]:

@@ -1,4 +1,4 @@
-"""Load every tool that is currently offered, ready to be called; tools_app.sources.offered decides which these are.
+"""Load every tool that is currently offered, ready to be called; tools_app.sources.offered decides which ones.
 
 Sync, for the reader threads of infra.db: after a change all server lists are read again, which may take 1 s.
 """
@@ -28,7 +28,7 @@ def plugin_hooks() -> tuple[PluginHook, ...]:
 
 
 def tools_and_hooks() -> tuple[ToolRegistry, tuple[PluginHook, ...]]:
-    """Return both with one query, because every run starts with it."""
+    """Return both with one query, because every run needs them when it starts."""
     state = offered.read_state()
     return _build_registry(*state), _collect_hooks(offered.build_offered_tools(*state))
 
@@ -67,7 +67,7 @@ def _block_until_imported(plugin: str, _call: HookCall) -> HookAnswer | None:
 
 @lru_cache(maxsize=2)
 def _build_registry(state: SourceState, imported: frozenset[str]) -> ToolRegistry:
-    """Cached like the offered tools."""
+    """Build the registry. Cached like the offered tools."""
     now = offered.build_offered_tools(state, imported)
     registered = [*registry.load_installed().tools.items()]
     for plugin in now.loaded:

@@ -8,7 +8,7 @@ import { createTimeElement } from "../shared/relative_times.js";
 
 const INTERVAL_MS = 4000;
 const MAX_INTERVAL_MS = 60_000;
-const USAGE_INTERVAL_MS = 60_000; // usage of 30 days is slower to compute and changes slowly
+const USAGE_INTERVAL_MS = 60_000; // 30-day usage takes longer to compute and changes slowly
 const SVG = "http://www.w3.org/2000/svg";
 
 const page = document.getElementById("dashboard");

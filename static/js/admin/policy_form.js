@@ -20,7 +20,7 @@ if (watchedField) {
     // On an agent form, the rule belongs to that agent, whose ID may still be changing.
     if (form.elements.slug) url.searchParams.set("subject", form.elements.slug.value);
     const response = await fetch(url, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (!response?.ok || requestNumber !== lastRequest) return; // saving reports errors too
+    if (!response?.ok || requestNumber !== lastRequest) return; // errors are also reported on saving
     renderFindings((await response.json()).findings);
   };
 

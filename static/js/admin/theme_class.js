@@ -1,4 +1,4 @@
-/* Runs before the first paint: unfold's stylesheet switches to dark by a class, set from the user's preference or the system's. */
+/* Runs before the first paint: sets the class for unfold's dark mode, according to the user's or the system's preference. */
 (() => {
   const root = document.documentElement;
   const systemDark = matchMedia("(prefers-color-scheme: dark)");

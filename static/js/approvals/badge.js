@@ -17,7 +17,7 @@ async function refresh({ notified }) {
   if (!response?.ok || response.redirected) return;
   const data = await response.json();
   const newestAt = data.newest?.askedAt ?? 0;
-  // Compare with the newest request so far: after it was decided, an older one is the newest.
+  // Compare with the newest request seen so far: once that is decided, an older one becomes the newest pending request.
   const isNew = latestAt !== null && newestAt > latestAt;
   pending = data.count;
   latestAt = Math.max(latestAt ?? 0, newestAt);

@@ -128,7 +128,7 @@ function start() {
   }
 }
 
-/** The user has a decision menu of this card open. */
+/** Whether the user has a decision menu of this card open. */
 function isBeingDecided(card) {
   return Boolean(card.querySelector("details.menu-holder[open]"));
 }

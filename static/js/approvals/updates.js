@@ -1,5 +1,5 @@
 /**
- * Notifies the parts of a page when to reload the pending requests: on gateway events, and periodically as a fallback.
+ * Signals the parts of a page to reload the pending requests: on gateway events, and periodically as a fallback.
  *
  * Shared by all parts of a page. Events are only hints; listeners fetch the actual state. Hidden pages are notified too, for the
  * badge and notifications, but they do not poll.

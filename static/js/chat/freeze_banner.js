@@ -1,4 +1,4 @@
-/** Shows a banner while the session, its agent or the whole server is frozen, with who froze it, when and why. */
+/** Shows a banner while the session, its agent or the whole server is frozen, saying who froze it, when and why. */
 
 import { createTimeElement } from "../shared/relative_times.js";
 import { fill } from "../shared/texts.js";
@@ -16,7 +16,7 @@ export function startFreezeBanner(app) {
     if (response && request === lastRequest) show(response.stopped[0]);
   }
 
-  /** Of several freezes, show the widest, which the server lists first. */
+  /** Show a freeze. If there are several, it is the widest, which the server lists first. */
   function show(freeze) {
     banner.hidden = !freeze;
     banner.textContent = freeze ? `${fill(texts.halted, freeze.by, freeze.reason)} · ` : "";

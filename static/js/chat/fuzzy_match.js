@@ -11,7 +11,7 @@ export function fuzzyMatch(query, text) {
     score += match.score;
     ranges.push(...match.ranges);
   }
-  // On equal scores, prefer the shorter text, of which more is matched.
+  // On equal scores, prefer the shorter text, because more of it is matched.
   return { score: score - text.length / 200, ranges: mergeRanges(ranges) };
 }
 

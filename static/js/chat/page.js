@@ -12,7 +12,7 @@
  *     event {name, payload}                 any event of the gateway
  *     connection {name, …}                  connection state, see shared/gateway.js
  *     pane {name, open}                     "sessions" or "details" was opened or closed
- *     members {gone}                        the members changed; gone: not shared with this user (any longer)
+ *     members {gone}                        the members changed; gone: not, or no longer, shared with this user
  *     selected-model {model}                the user chose another model for this session
  *   app.announce(text) to screen readers, app.showProblem(text), app.showToast(text, {undo}), app.setTitle(text)
  *   app.send({message, attachments, replaces}), app.stop(), app.open(key, messageId), app.urlFor(key, messageId)

@@ -1,4 +1,4 @@
-/** A menu opened by a button: arrows, Home, End and letters move, Escape and Tab close it. */
+/** A menu opened by a button: arrow keys, Home, End and letters move the focus; Escape and Tab close the menu. */
 
 const GAP_PIXELS = 4;
 

@@ -95,7 +95,7 @@ export class Gateway {
   }
 
   /**
-   * Send a request and resolve with the response payload. Rejects with a GatewayError, also on disconnect: nothing is sent twice.
+   * Send a request and resolve with the response payload. Rejects with a GatewayError, even on disconnect: nothing is sent twice.
    * Methods that change something take an idempotencyKey, which makes retries safe.
    * `agent` responds twice, with `accepted` and at the end of its run: `expectFinal` waits for the second, within `timeoutMs`.
    *

@@ -1,4 +1,4 @@
-/** Texts for codes: why a run failed, was stopped or waits. They are translated in templates/shared/_reason_texts.html. */
+/** Texts for codes: why a run failed, was stopped or is waiting. They are translated in templates/shared/_reason_texts.html. */
 
 import { withServerMessage } from "./texts.js";
 

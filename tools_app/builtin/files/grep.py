@@ -29,7 +29,7 @@ TIMEOUT_S = 10.0
 MAX_PATTERN_CHARS = 2000
 MAX_WORKER_LINE = 1024 * 1024  # bytes; far more than a path and 300 characters need
 CODE_ROOT = str(Path(__file__).parents[3])
-# Isolated, without site-packages and with few imports: searching a small tree takes 27 ms in total.
+# Python runs in isolated mode, without site-packages and with few imports: searching a small tree takes 27 ms in total.
 BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from tools_app.builtin.files.grep_worker import main; main()"
 WORKER_ARGV = ("-I", "-S", "-c", BOOTSTRAP, CODE_ROOT)
 
@@ -109,7 +109,7 @@ def _close_unused(opening: asyncio.Future[int]) -> None:
 
 
 async def _search(request: dict[str, Any], directory: int) -> tuple[list[dict[str, Any]], str]:
-    """Return the matches and a note why there may be more ("" if the search is complete)."""
+    """Return the matches, and a note saying why there may be more ("" if the search is complete)."""
     matches: list[dict[str, Any]] = []
     worker = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -18,7 +18,7 @@ from tools_app.builtin.files.patterns import FilePattern
 CPU_SECONDS = 15
 MEMORY_BYTES = 512 * 1024 * 1024
 MAX_FILE_BYTES = 10 * 1024 * 1024
-MAX_WALKED = 1_000_000  # normally the deadline comes first
+MAX_WALKED = 1_000_000  # normally the deadline is reached first
 BINARY_PROBE = 8192
 MAX_LINE_SHOWN = 300  # characters
 

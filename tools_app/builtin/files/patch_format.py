@@ -29,9 +29,9 @@ class BadPatch(Exception):
 
 @dataclass(slots=True)
 class Hunk:
-    """The lines of `old`, which include unchanged ones, are searched for after the `anchors` and changed as `changes` says."""
+    """The `old` lines, which include unchanged ones, are searched for after the `anchors` and edited according to `changes`."""
 
-    line: int  # in the patch, for messages
+    line: int  # line number in the patch, for error messages
     anchors: list[str] = field(default_factory=list)
     changes: list[tuple[str, str]] = field(default_factory=list)  # ("+", "-", " " or nothing, text)
     at_end: bool = False
@@ -45,7 +45,7 @@ class Hunk:
 class AddFile:
     path: str
     lines: list[str] = field(default_factory=list)
-    is_over: bool = False  # after an empty line, which separates it from the next file
+    is_over: bool = False  # True after an empty line, which separates this file from the next
 
     @property
     def content(self) -> str:
@@ -107,7 +107,7 @@ def _start_change(line: str, number: int) -> FileChange:
 
 
 def _add_line(change: FileChange, line: str, number: int) -> None:
-    """Add a line to the section of a file."""
+    """Add a line to a file's section of the patch."""
     match change:
         case AddFile():
             if line and (change.is_over or not line.startswith("+")):
@@ -145,7 +145,7 @@ def _add_update_line(change: UpdateFile, line: str, number: int) -> None:
             change.hunks.append(hunk)
         if hunk.at_end:
             raise BadPatch(f"line {number} follows `{AT_END}`: start another hunk with @@")
-        hunk.changes.append((line[:1], line[1:]))  # an empty line lost its leading space, or separates two files
+        hunk.changes.append((line[:1], line[1:]))  # an empty line has lost its leading space, or separates two files
     else:
         raise BadPatch(f"line {number} of the patch must begin with a space, - or +, or be an @@ line: `{line[:80]}`")
 

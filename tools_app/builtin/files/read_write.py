@@ -19,7 +19,7 @@ from tools_app.core.definition import (
     tool,
 )
 
-MAX_SHOWN_BYTES = 50 * 1024  # of a file in one call: half of what a result may have
+MAX_SHOWN_BYTES = 50 * 1024  # of a file per call: half the size limit of a result
 MAX_WALKED = 200_000  # directory entries; about a second of work
 BINARY_PROBE = 8192  # bytes; a NUL among these means binary, as in git and grep
 

@@ -18,7 +18,7 @@ DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 MAX_DEPTH = 64  # a descriptor is held open for each level
-SKIPPED_NAMES = frozenset({".git"})  # thousands of objects of no interest
+SKIPPED_NAMES = frozenset({".git"})  # contains thousands of irrelevant objects
 
 
 class NotARegularFile(OSError):
@@ -54,14 +54,14 @@ def _enter(parent: int, name: str, *, create: bool) -> int:
 
 
 def raise_if_link(parent: int, name: str) -> None:
-    """Raise ELOOP for a link, for a better message: Linux reports ENOTDIR when a directory was expected."""
+    """Raise ELOOP for a link, to get a clearer message: Linux reports ENOTDIR when a directory was expected."""
     if stat.S_ISLNK(os.lstat(name, dir_fd=parent).st_mode):
         raise OSError(errno.ELOOP, "symbolic link", name)
 
 
 def open_regular(parent: int, name: str) -> int:
     """Open a regular file for reading. Raise OSError for links, directories and special files."""
-    check_is_regular(os.lstat(name, dir_fd=parent), name)  # before opening, which alone can have side effects on a device
+    check_is_regular(os.lstat(name, dir_fd=parent), name)  # check before opening: merely opening a device can have side effects
     opened = os.open(name, FILE_FLAGS, dir_fd=parent)
     try:
         check_is_regular(os.fstat(opened), name)

@@ -1,6 +1,6 @@
 """File access that is confined to the agent's workspace. Blocking: tools call it on a thread.
 
-No path leads outside: not `..`, not an absolute path, not a symbolic link, not even one created during the call (see
+No path leads outside it: not `..`, not an absolute path, not a symbolic link, not even one created during the call (see
 tools_app.builtin.files.tree). All failures are ToolFailed with a message for the model. There is no quota for the workspace.
 """
 
@@ -131,7 +131,7 @@ class Workspace:
             return stat.S_ISREG(os.lstat(parts[-1], dir_fd=parent).st_mode)
 
     def parts(self, path: str) -> list[str]:
-        """Split the path into names relative to the workspace. Resolving `..` by text is exact, because links aren't followed."""
+        """Split the path into names relative to the workspace. Resolving `..` textually is safe, because links aren't followed."""
         try:
             size = len(os.fsencode(path))
         except UnicodeEncodeError:

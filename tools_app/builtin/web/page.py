@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from tools_app.core.definition import ToolFailed
 
 TIMEOUT_S = 15.0  # for the text of the whole page; a typical page takes one second, mostly startup
-MAIN_TEXT_TIMEOUT_S = 8.0  # for the main text, from the same start; after that, the text of the whole page is used
+MAIN_TEXT_TIMEOUT_S = 8.0  # for the main text, measured from the same start; after that, the whole page's text is used
 MAX_CONCURRENT = 4  # worker processes; each needs a core
 MAX_LINE = 64 * 1024 * 1024  # bytes; the escaped text of the largest page that can be fetched
 CODE_ROOT = str(Path(__file__).parents[3])
@@ -29,7 +29,7 @@ class ReadablePage:
 
 
 async def extract_readable(html: str, url: str, *, markdown: bool) -> ReadablePage:
-    """Return the title and main text. Only markdown keeps links, made absolute with `url`."""
+    """Return the title and main text. Links are kept only in markdown, and made absolute with `url`."""
     request = json.dumps({"url": url, "markdown": markdown}).encode() + b"\n" + html.encode(errors="replace")
     async with _semaphores.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_CONCURRENT)):
         return await _run_worker(request)

@@ -11,13 +11,13 @@ TEXT_TYPES = frozenset(
     {"xml", "javascript", "ecmascript", "x-javascript", "yaml", "x-yaml", "toml", "sql", "graphql", "x-sh", "ndjson"}
 )
 MAX_INDENTED = 1_000_000  # characters; takes about 0.1 s, during which the interpreter is blocked
-PROBE_BYTES = 8192  # a NUL among these means binary, as for files
+PROBE_BYTES = 8192  # a NUL among these means binary, as in the file tools
 DECLARED_CHARSET = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})|<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,40})""", re.I
 )
 MAX_DECLARATION_BYTES = 2048  # browsers read the first 1024
 BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-# Only the character sets of the web: Python has more codecs, and some are not for text (utf-7, unicode_escape, idna).
+# Only character sets used on the web: Python has more codecs, and some are not for text (utf-7, unicode_escape, idna).
 WEB_CODECS = re.compile(
     r"utf-8|utf-16(-[bl]e)?|ascii|iso8859-\d+|cp125\d|cp866|cp874|koi8-[ru]|gb2312|gbk|gb18030|big5(hkscs)?|euc_jp|euc_kr"
     r"|cp932|cp949|shift_jis|iso2022_jp|mac-(roman|cyrillic)|tis-620"
@@ -55,7 +55,7 @@ def detect_kind(response: FetchResponse) -> str:
 
 
 def decode_text(response: FetchResponse) -> str:
-    """Decode the body by its byte order mark, header, own declaration, or as UTF-8. Invalid bytes are replaced."""
+    """Decode the body according to its byte order mark, header or own declaration, or else as UTF-8. Invalid bytes are replaced."""
     for bom, codec in BOMS:
         if response.body.startswith(bom):
             return response.body[len(bom) :].decode(codec, errors="replace")

@@ -19,8 +19,8 @@ from tools_app.web_search.base import SearchQuery, WebSearchResult
 FETCH_TIMEOUT_S = 30.0
 TOOL_TIMEOUT_S = 50.0  # the fetch, then the extraction of the text
 MAX_SHOWN_BYTES = 80 * 1024  # results are limited to 100 KB, and the envelope must not be truncated
-MAX_CACHED_CHARS = 100_000  # per cached text: more than can be shown, but little enough to keep 64 of them
-MAX_ERROR_CHARS = 2000  # shown of an error page
+MAX_CACHED_CHARS = 100_000  # per cached text: more than can be shown, but small enough to keep 64 of them
+MAX_ERROR_CHARS = 2000  # of an error page that are shown
 MAX_TITLE_LENGTH = 300
 ACCEPT = "text/markdown;q=0.9, text/html, application/xhtml+xml, application/json, text/plain;q=0.8, */*;q=0.1"
 
@@ -107,7 +107,7 @@ async def _extract_text(response: FetchResponse, *, markdown: bool) -> tuple[str
 
 
 def _truncate(page: FetchedPage, max_chars: int) -> tuple[str, str]:
-    """Return the beginning of the text that may be shown, and a note if there is more."""
+    """Return as much of the text as may be shown, from its beginning, and a note if there is more."""
     shown = page.text[:max_chars].encode(errors="replace")[:MAX_SHOWN_BYTES].decode(errors="ignore")
     if len(shown) == page.length:
         return shown, ""

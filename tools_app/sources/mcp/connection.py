@@ -42,7 +42,7 @@ from tools_app.sources.mcp.stdio import ServerLaunch, ServerProcess, open_stdio_
 
 log = logging.getLogger(__name__)
 
-START_TIMEOUT_SECONDS = 60.0  # a first `npx` or `uvx` downloads its package
+START_TIMEOUT_SECONDS = 60.0  # the first run of `npx` or `uvx` downloads the package
 LIST_TIMEOUT_SECONDS = 30.0
 HEALTH_INTERVAL_SECONDS = 60.0
 MIN_LIST_INTERVAL = 1.0  # between two listings, however often the server announces changes
@@ -198,7 +198,7 @@ class McpConnection:
     # Calling
 
     async def call(self, tool: str, arguments: dict[str, Any], call: CallContext) -> ToolResult:
-        """Call a tool. Cancelling the caller, by abort or timeout, tells the server to stop."""
+        """Call a tool. Canceling the caller, by abort or timeout, tells the server to stop."""
         client = await self._ready_client()
         secrets = self._secrets  # those of this connection, in case it restarts
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
@@ -213,7 +213,7 @@ class McpConnection:
         if isinstance(answer, InputRequiredResult):
             raise ToolFailed(f"MCP server `{self.settings.name}` requires user input, which is not supported here.")
         message = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return await asyncio.to_thread(build_tool_result, message, self.settings.name, secrets.without)  # it may be megabytes
+        return await asyncio.to_thread(build_tool_result, message, self.settings.name, secrets.without)  # may be megabytes
 
     async def _ready_client(self) -> Client:
         if self._failures < 2:

@@ -18,7 +18,7 @@ CONNECT_TIMEOUT_SECONDS = 30.0
 
 
 class ResponseTooLarge(httpx2.StreamError):
-    """The SDK reports it to the waiting call as an error."""
+    """The response is too large, or its size can't be checked. The SDK reports this to the waiting call as an error."""
 
 
 class _SizeLimitedStream(httpx2.AsyncByteStream):
@@ -48,7 +48,7 @@ async def _limit_size(response: httpx2.Response) -> None:
 
 @cache
 def _ssl_context() -> ssl.SSLContext:
-    """Cache the context: loading all certificates takes 150 ms per connection attempt."""
+    """Return a cached context, because loading all certificates takes 150 ms per connection attempt."""
     return httpx2.create_ssl_context()
 
 

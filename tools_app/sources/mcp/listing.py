@@ -26,7 +26,7 @@ class ToolListing:
 
     @property
     def digest(self) -> str:
-        """Changes when anything stored in the row changes."""
+        """A hash that changes when anything stored in the row changes."""
         return hashlib.sha256(json.dumps([self.tools, self.notes], sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_managers: list["McpManager"] = []  # of this process; tests have several workers in one
+_managers: list["McpManager"] = []  # of this process; tests run several workers in one process
 
 
 class McpManager:

@@ -41,5 +41,5 @@ TRUNCATION_MARK = " […]"
 
 def clean_label(text: str, limit: int) -> str:
     """Return the text without hidden characters, truncated to `limit`."""
-    cleaned = remove_hidden(clean_text(text[: 4 * limit]))[0].strip()  # don't scan the rest of a megabyte
+    cleaned = remove_hidden(clean_text(text[: 4 * limit]))[0].strip()  # long texts aren't scanned to the end
     return cleaned if len(cleaned) <= limit else cleaned[: limit - len(TRUNCATION_MARK)].rstrip() + TRUNCATION_MARK

@@ -28,7 +28,7 @@ def build_tool_result(message: dict[str, Any], server: str, without: RemoveSecre
 
 
 def _limit_text(text: str) -> str:
-    """Truncate to more than the result will hold, so that the usual limit still applies, but megabytes aren't scanned."""
+    """Truncate to more than the result can hold: the usual limit still applies, but megabytes of text aren't scanned."""
     room = int(settings.TOOL_RESULT_KB * 1024)
     left_out = len(text) - 2 * room
     if left_out <= 0:

@@ -1,7 +1,8 @@
 """Reduce a server's input schema to what is small and safe enough to show a model and to validate arguments with. Pure.
 
-The server itself still checks what is left out. `pattern` is removed because a foreign expression can take forever, and
-arguments are checked in the worker's event loop. References are inlined; nested ones double at every level, hence the limits.
+The server itself still checks what is left out. `pattern` is removed because a third-party regular expression can take
+forever to match, and arguments are checked in the worker's event loop. References are inlined; nested ones double at every
+level, hence the limits.
 """
 
 import json

@@ -13,7 +13,7 @@ REFERENCE_PATTERN = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_NAME_PATTERN = re.compile(
     r"(?:(?:api|access|private)[_-]?key|authorization|cookie|credentials?|passw(?:or)?d|passphrase|secret|token)$", re.IGNORECASE
 )
-# Clawsite's own: an MCP server with one of these could do whatever Clawsite can.
+# Clawsite's own variables: an MCP server with one of these could do whatever Clawsite can.
 FORBIDDEN_VARIABLES = re.compile(r"CLAWSITE_.*|DATABASE_URL|REDIS_URL")
 # What a program needs to run; no other variable of the worker is passed on.
 INHERITED_VARIABLES = (

@@ -116,7 +116,7 @@ class ServerProcess:
                 process.terminate()
                 if not await self._has_ended_within(KILL_TIMEOUT_SECONDS):
                     process.kill()
-        except BaseException:  # cancelled again: the guard does the rest
+        except BaseException:  # canceled again: the guard does the rest
             with suppress(ProcessLookupError):
                 process.terminate()
             raise
@@ -125,7 +125,7 @@ class ServerProcess:
             process._transport.close()  # type: ignore[attr-defined]  # the stubs hide it
 
     async def _has_ended_within(self, seconds: float) -> bool:
-        """Poll, because `wait` also waits until all output was read."""
+        """Poll, because `wait` also waits until all output has been read."""
         deadline = time.monotonic() + seconds
         while self._process.returncode is None and time.monotonic() < deadline:  # noqa: ASYNC110  # asyncio has no event for it
             await asyncio.sleep(0.01)
@@ -148,7 +148,7 @@ async def start_server(launch: ServerLaunch) -> ServerProcess:
 
 @asynccontextmanager
 async def open_stdio_transport(program: ServerProcess) -> AsyncGenerator[TransportStreams, None]:
-    """Expose the program as an SDK transport. Leaving the context stops the program, even if the caller is cancelled."""
+    """Expose the program as an SDK transport. Leaving the context stops the program, even if the caller is canceled."""
     incoming, to_read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     try:

@@ -53,7 +53,7 @@ MAX_ERROR_LENGTH = 200
 
 
 def make_schema_check(schema: dict[str, Any]) -> Check:
-    """Return the check of a tool. jsonschema takes 0.3 s to import, so it is loaded on the first call."""
+    """Return a tool's argument check. jsonschema takes 0.3 s to import, so it is loaded on the first call."""
 
     @cache
     def validator() -> "Validator":

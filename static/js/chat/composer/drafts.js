@@ -1,8 +1,8 @@
 /**
  * Unsent text per session of an account. Drafts survive reloads and switching sessions.
  *
- * Drafts contain only text: the server deletes files that were uploaded but not sent after a day. Without localStorage, drafts last
- * as long as the page.
+ * Drafts contain only text: after a day, the server deletes files that were uploaded but never sent. Without localStorage, drafts
+ * last as long as the page.
  */
 
 const DEBOUNCE_MS = 300; // drafts are saved after this pause in typing

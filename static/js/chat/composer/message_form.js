@@ -9,7 +9,7 @@ import { Drafts } from "./drafts.js";
 import { startFileInputs } from "./file_inputs.js";
 import { startQueue } from "./queue.js";
 
-const WARN_RATIO = 0.95; // of the maximum length, from which the remaining characters are shown
+const WARN_RATIO = 0.95; // the remaining characters are shown from this fraction of the maximum length
 
 export function startComposer(app) {
   const { texts } = app;
@@ -79,7 +79,7 @@ export function startComposer(app) {
   stopButton.addEventListener("click", () => app.stop());
   field.addEventListener("input", handleInput);
   field.addEventListener("keydown", (event) => {
-    // During IME composition, keys select candidates. Safari ends the composition before it reports the key: 229.
+    // During IME composition, keys select candidates. Safari ends the composition before it reports the key, with code 229.
     if (event.isComposing || event.keyCode === 229) return;
     if (completions.handleKey(event) || handleKey(event)) event.preventDefault();
   });

@@ -95,7 +95,7 @@ export function startOutbox(app) {
   function storeAndSend(runId, params) {
     unsent.add(runId, params);
     app.sessionView.showPending(runId, params, sendingNote());
-    emitRuns({ stopping }); // again: the transcript notified before the run had its message
+    emitRuns({ stopping }); // again, because the transcript emitted its event before the run had its message
     if (gateway.ready) deliver(runId, params);
   }
 
@@ -145,7 +145,7 @@ export function startOutbox(app) {
     if (name && sessionKey && sessionKey !== currentKey) app.open(sessionKey);
   }
 
-  /** Add the text to what was typed since, in the composer of its session. */
+  /** Return a message to its session's composer, after anything typed since, and show the error. */
   function returnToComposer({ sessionKey, message, attachments }, error) {
     app.compose(message, { attachments, to: sessionKey });
     app.showProblem(fill(texts.notSent, describeError(error, texts)));

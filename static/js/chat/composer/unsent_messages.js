@@ -38,7 +38,7 @@ export class UnsentMessages {
     return Date.now() - this.messages.get(runId).at > DAY_MS;
   }
 
-  /** [run ID, {sessionKey, message, …}], oldest first; of one session or of all. */
+  /** List [run ID, {sessionKey, message, …}], oldest first, for one session or all. */
   list(sessionKey = null) {
     return [...this.messages].filter(([, stored]) => sessionKey === null || stored.sessionKey === sessionKey);
   }

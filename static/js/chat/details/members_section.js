@@ -116,7 +116,7 @@ export function startMembersSection(app) {
     return fill(role === "writer" ? texts.personMayWrite : texts.personMayRead, name);
   }
 
-  /** Show an error, at the username field if that must be corrected. */
+  /** Show an error, next to the username field if that needs to be corrected. */
   function showError(text, isFieldError = false) {
     setText(byId("person-error"), isFieldError ? text : "");
     setText(byId("people-error"), isFieldError ? "" : text);

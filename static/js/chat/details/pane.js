@@ -96,7 +96,7 @@ export function startDetailsPane(app) {
     meter.firstElementChild.style.width = `${Math.max(percent, used ? 1 : 0)}%`;
   }
 
-  /** Link to the session this one was forked from. Its key is in the list or requested from the server. */
+  /** Link to the session this one was forked from. Its key is taken from the list or requested from the server. */
   async function renderOrigin(id) {
     const link = getFact("forked").querySelector("a");
     getFact("forked").closest("div").hidden = !id;

@@ -34,7 +34,7 @@ export class RunSteps {
     for (const event of [...events, ...later]) this.add(event);
   }
 
-  /** Apply an event, unless it is older than the last. Returns whether a step was added or changed. */
+  /** Apply an event, unless it is older than the last one. Returns whether a step was added or changed. */
   add(event) {
     const { seq, stream, ts, data } = event;
     if (seq <= this.seq) return false;

@@ -93,7 +93,7 @@ export class StreamedText {
     return element;
   }
 
-  /** Long code grows in chunks, so that a new line does not lay out all lines before it. */
+  /** Long code grows in chunks, so that adding a line does not repeat the layout of all lines before it. */
   #growCode({ text, info }) {
     const code = this.openElement.querySelector("code");
     const progress = (this.openElement.shown ??= { length: 0, lines: 0 });

@@ -5,7 +5,7 @@ import { formatSize } from "../../shared/formats.js";
 
 const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/** Render the images and files of a content. */
+/** Render the images and files in a message's content. */
 export function renderFiles(content, texts) {
   return getBlocks(content)
     .filter(({ type, attachmentId }) => (type === "image" || type === "file") && attachmentId)

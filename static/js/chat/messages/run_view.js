@@ -25,7 +25,7 @@ export class RunView {
     this.#render(state, text, "", false);
   }
 
-  /** Show how the run ended; without text on success. */
+  /** Show how the run ended; `text` is empty on success. */
   showEnd(text = "", { bad = false, kind = "" } = {}) {
     this.#render(bad ? "failed" : "ended", text, bad ? describeHint(kind, this.texts) : "", Boolean(text) && !this.isOperation);
   }

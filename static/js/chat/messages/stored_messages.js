@@ -49,7 +49,7 @@ export function addNotice(transcript, message) {
   transcript.addToRun(runId, element);
 }
 
-/** Render the summary the agent continues with, like its answers. */
+/** Render the summary that the agent continues from, in the same way as its answers. */
 function showSummary(transcript, root, text, content) {
   const html = getBlocks(content).map((block) => block.html);
   new StreamedText(root, transcript.page).settle(
@@ -100,7 +100,7 @@ function isUnfinished({ stopReason, model, usage }) {
   return Boolean(stopReason) && !REASONS_WITHOUT_MODEL.includes(stopReason) && !model && !usage;
 }
 
-/** Show how the run ended, as far as it is stored. */
+/** Show how the run ended, as far as that is stored. */
 function showRunEnd(transcript, runId, reason) {
   const { texts } = transcript;
   if (STOP_REASONS.includes(reason)) transcript.getRun(runId).showStopped();

@@ -153,7 +153,7 @@ export function getDecision({ verdict, meta, details }) {
   return { allowed: !isDenied, layer: meta?.layer ?? details?.layer, admission: meta?.admission };
 }
 
-/** Whether a command was denied because no exec rule applies. tools_app/approvals/supervise.py defines the code. */
+/** Whether a command was denied because no exec rule applies. tools_app/approvals/command_decision.py defines the code. */
 export function isMissingRule(details) {
   return details?.code === "exec_no_rule";
 }
@@ -163,7 +163,7 @@ function summarize(args) {
   return name ? args[name].split("\n", 1)[0].slice(0, 160) : "";
 }
 
-/** Strings with their line breaks, everything else as JSON. */
+/** Render strings with their line breaks and everything else as JSON. */
 function renderArgument(name, value) {
   const nameElement = document.createElement("dt");
   const valueElement = document.createElement("dd");

@@ -87,7 +87,7 @@ export function startSessionList(app) {
   });
   endObserver.observe(moreButton);
 
-  /** Run events update the status immediately; order and previews are requested. */
+  /** Run events update the status immediately; order and previews are requested from the server. */
   function handleEvent(name, payload) {
     const { sessionKey: key, data, stream, reason } = payload;
     if (name === "sessions.changed") {
