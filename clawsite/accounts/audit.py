@@ -1,7 +1,7 @@
 """Audit log entries for accounts: sign-in and sign-out, accounts created, changed and deleted, permissions granted and revoked.
 
-Uses signals, so that the admin, the command line and our own pages are all covered. `QuerySet.update` sends none: code that uses
-it on an account records the change itself. Passwords, cookies and digests are never logged.
+Uses signals, so that the admin, the command line and our own pages are all covered. `QuerySet.update` sends none, so code that
+uses it on an account must record the change itself. Passwords, cookies and digests are never logged.
 """
 
 import unicodedata
@@ -20,7 +20,7 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 
-# Watched account fields: privileges have their own action, the rest another.
+# Watched account fields. Changes to privileges are logged as a separate action.
 PRIVILEGE_FIELDS = ("is_staff", "is_superuser")
 AUDITED_FIELDS = ("username", "display_name", "email", "is_active", "is_service", "password")
 RECORDED_FIELDS = ("is_active", "is_service", *PRIVILEGE_FIELDS)  # their new value is logged too
@@ -50,7 +50,7 @@ def _signed_out(request: HttpRequest | None, user: User | None, **_signal: Any) 
 
 
 def _sign_in_failed(credentials: dict[str, Any], request: HttpRequest | None = None, **_signal: Any) -> None:
-    """Log account names only. Other input is not logged: it may be a password typed into the wrong field."""
+    """Log names of existing accounts only: other input may be a password typed into the wrong field."""
     username = unicodedata.normalize("NFKC", str(credentials.get("username") or ""))
     user = User.objects.filter(username=username[:150]).first()
     if user:
@@ -116,7 +116,7 @@ def _token_deleted(instance: AccessToken, **_signal: Any) -> None:
 
 
 def _permissions_changed(instance: Model, action: str, model: type[Model], pk_set: set[Any] | None, **_signal: Any) -> None:
-    """Log changes of an account's groups and of an account's or group's permissions, from the side that was changed."""
+    """Log changes to an account's groups, and to an account's or group's permissions. The subject is the side that was changed."""
     change = {"post_add": "given", "post_remove": "taken", "pre_clear": "all taken"}.get(action)
     if change is None or (pk_set is not None and not pk_set):
         return

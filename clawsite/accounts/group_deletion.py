@@ -1,4 +1,4 @@
-"""Prevent deletion of a group that a rule names: without it, the rule would be open to every approver.
+"""Prevent deletion of a group that a rule references: without the group, the rule would be open to every approver.
 
 Tables that reference groups are found through the relations. Memberships and permissions are deleted with the group.
 """

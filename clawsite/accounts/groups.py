@@ -41,13 +41,12 @@ PRIVATE_CONTENT = Q(
 )
 PRIVATE_CONTENT |= Q(content_type__app_label="tools_app", content_type__model__in=["commandinput", "commandoutput"])
 
-# Records are never edited: requests are decided by approvers, commands are created by workers.
-# A revoked grant stays in the list.
+# Records are never edited: approvers decide requests, and workers create commands. Revoked grants stay in the list.
 TOOL_HISTORY = Q(content_type__app_label="tools_app", content_type__model__in=["approval", "approvalvote", "command"])
 TOOL_HISTORY &= ~Q(codename__startswith="view_")
 TOOL_HISTORY |= Q(content_type__app_label="tools_app", codename="delete_grant")
 TOOL_HISTORY |= Q(content_type__app_label="connectors", content_type__model="hookdelivery") & ~Q(codename__startswith="view_")
-# Devices are paired, revoked and invoked by services, which record it; no form writes their rows.
+# Devices are paired, revoked and invoked through services, which record this; no form writes their rows.
 DEVICES = Q(content_type__model__in=["device", "devicetoken", "pairingrequest", "nodeinvocation"])
 TOOL_HISTORY |= Q(content_type__app_label="gateway") & DEVICES & ~Q(codename__startswith="view_")
 
@@ -66,7 +65,7 @@ def scopes_of(user: User) -> frozenset[str]:
 
 
 def install_groups(using: str, **_signal: Any) -> None:
-    """Give each group exactly its permissions after every migrate, adding new and removing dropped ones."""
+    """After every migrate, give each group exactly its permissions: add new ones and remove those dropped."""
     custom = Q(content_type__app_label="accounts", content_type__model="user")
     tables = ~Q(content_type__app_label__in=UNMANAGED_APPS) & Q(codename__regex=r"^(add|change|delete|view)_")
     view_only = ~Q(content_type__app_label__in=UNMANAGED_APPS) & Q(codename__startswith="view_")

@@ -1,6 +1,6 @@
 """Accounts, their tokens and browsers, the first administrator's link, and failed sign-in counts.
 
-Only the tables. See `groups` for scopes, `tokens`, `sign_in.browsers`, and `sign_in.throttle` for waiting times.
+Only the tables. The logic is in `groups` (scopes), `tokens`, `sign_in.browsers` and `sign_in.throttle` (waiting times).
 """
 
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ class User(AbstractUser):
         LIGHT = "light", _("Light")
         DARK = "dark", _("Dark")
 
-    # One name, as its owner writes it: not everyone has a first and a last name, or in that order.
+    # One name, as its owner writes it: not everyone has a first and a last name, or writes them in that order.
     first_name = None  # type: ignore[assignment]  # None removes a field of an abstract model
     last_name = None  # type: ignore[assignment]  # as above
     display_name = models.CharField(_("display name"), max_length=150, blank=True)
@@ -58,7 +58,7 @@ class User(AbstractUser):
 
 
 def valid_token_filter(at: str = "") -> Q:
-    """Filter valid access tokens, or rows that reference one at `at`: neither it nor its parent token has ended."""
+    """Filter valid access tokens, or rows that reference one at `at`: neither it nor its parent has expired or been revoked."""
     own, parent = (
         Q(**{f"{path}revoked_at__isnull": True, f"{path}expires_at__gt": timezone.now()}) for path in (at, f"{at}made_with__")
     )
@@ -194,7 +194,7 @@ class FirstAdminLink(models.Model):
 
 
 class FailedSignIns(models.Model):
-    """Consecutive failures of an address or account. The waiting time follows from both numbers."""
+    """Consecutive failures of an address or account. The waiting time is computed from `failures` and `last_failed_at`."""
 
     subject = models.CharField(_("subject"), max_length=80, unique=True)
     failures = models.PositiveIntegerField(_("failures"), default=0)

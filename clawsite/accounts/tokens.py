@@ -1,7 +1,7 @@
 """Access tokens: create and revoke them, and find the account behind one.
 
-A token narrows its account's rights and never adds to them. Check `throttle` first to see whether an address may try at all.
-Finding an account only reads; `record_use` records the use after the caller has its response.
+A token narrows its account's rights and never adds to them. Callers first check with `throttle` whether an address may try.
+Finding an account only reads; `record_use` records the use after the response was sent.
 """
 
 import hmac
@@ -157,7 +157,7 @@ def _find_token_principal(secret: str) -> Principal | None:
 
 
 def record_use(token_id: int) -> None:
-    """Record that a token was used now; at most one caller per minute writes."""
+    """Record that a token was used now. Writes at most once per minute."""
     now = timezone.now()
     is_due = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_UPDATE_INTERVAL)
     AccessToken.objects.filter(is_due, pk=token_id).update(last_used_at=now)

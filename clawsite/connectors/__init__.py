@@ -1,1 +1,1 @@
-"""Connectors: how messages from other services come in and go out. One folder per service."""
+"""Connectors: exchange messages with other services. One folder per service."""

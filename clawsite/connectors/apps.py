@@ -2,7 +2,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-WEBHOOK_CLEANUP_SECONDS = 600.0  # between two deletions of old webhook deliveries
+WEBHOOK_CLEANUP_SECONDS = 600.0  # interval between deletions of old webhook deliveries
 
 
 class ConnectorsConfig(AppConfig):
@@ -18,7 +18,7 @@ class ConnectorsConfig(AppConfig):
         periodic.register("webhook log cleanup", lambda: WEBHOOK_CLEANUP_SECONDS, _clean_up_webhook_deliveries)
 
 
-# The modules behind these load the agents, which most commands do not need.
+# Imported inside the functions, because these modules load the agents, which most commands do not need.
 
 
 async def _report_webhook_results() -> None:

@@ -1,4 +1,4 @@
-"""From an incoming message to a queued run: sender, agent, session. One line per stage.
+"""From an incoming message to a queued run: sender, agent, session. `receive` has one line per stage.
 
 All entry points use it: the socket, HTTP, connectors. A stage that ends processing raises an exception named after the reason.
 """
@@ -43,7 +43,7 @@ class SessionAddress:
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """An incoming message. `run_id` is the sender's idempotency key; files are uploaded attachments or included here.
+    """An incoming message. `run_id` is the sender's idempotency key; files are IDs of uploads, or included here.
 
     A `verbatim` message is never a command. `past` and `channel` apply to a session created by this message.
     """
@@ -105,7 +105,7 @@ def _find_target_session(user: User, address: SessionAddress) -> Session | None:
 
 
 def find_session_or_none(user: User, address: SessionAddress) -> Session | None:
-    """Find the user's own session by key, if it exists. An ID must exist because we issued it."""
+    """Find the user's own session by key, or return None. An unknown ID is an error, because the server issues IDs."""
     if address.session_id:
         return find_session(user, session_id=address.session_id)
     return Session.objects.filter(owner=user, key=address.own_key(), deleted_at__isnull=True).first()

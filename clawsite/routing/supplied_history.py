@@ -1,4 +1,4 @@
-"""History sent by a program that keeps its own conversation: stored as entries of the session created for the request."""
+"""History sent by a program that keeps its own history, stored as entries of the session created for the request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from sessions_app.sessions import attachments
 
 @dataclass(frozen=True, slots=True)
 class SuppliedMessage:
-    """`calls` are {id, name, arguments} of an assistant message; `call_id` and `name` identify a tool result's call."""
+    """`calls` are the calls {id, name, arguments} of an assistant message; `call_id` and `name` identify a tool result's call."""
 
     role: Literal["user", "assistant", "tool"]
     text: str = ""

@@ -1,6 +1,6 @@
 """Wake an agent: queue a system event for a session's next run, and optionally start that run now.
 
-Webhook events are delivered in a separate run with that webhook's limits, and in no other (sessions_app.runs.system_events).
+Webhook events are only delivered in a separate run with that webhook's limits (see sessions_app.runs.system_events).
 """
 
 from dataclasses import dataclass

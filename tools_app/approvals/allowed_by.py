@@ -43,7 +43,7 @@ def describe_granted(approval: Approval) -> dict[str, Any]:
 
 
 def to_wire_grant(grant: Grant) -> dict[str, Any]:
-    """The grant's original extent, regardless of what is left of it."""
+    """The grant's original duration and uses, regardless of what is left."""
     lasts = (grant.expires_at - grant.created_at).total_seconds() if grant.expires_at else None
     uses = None if grant.uses_left is None else grant.uses_left + grant.uses
     return {"grant": grant.pk, "scope": grant.scope, "seconds": None if lasts is None else round(lasts), "uses": uses}

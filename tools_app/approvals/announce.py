@@ -1,4 +1,4 @@
-"""Record and publish changes of approval requests: audit log, live updates, and the session's events. Changes no request."""
+"""Record and publish changes to approval requests: audit log, live updates, session events. Does not change them itself."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Who may approve a command, and how many approvers are needed, by the current rules.
+"""Who may approve a command, and how many approvers are needed, under the current rules.
 
-For a pending request the rules at the time of the request count as well; the stricter of both wins. Approvals and grants are
+For a pending request, the rules at the time of the request apply as well; the stricter of the two wins. Approvals and grants are
 checked again when used: a vote by someone who has lost the permission no longer counts.
 """
 
@@ -31,7 +31,7 @@ class Quorum:
     groups: tuple[tuple[int, ...], ...] = ()  # group IDs: the approver must be in one group of each; an empty one matches no one
 
     def combine(self, other: "Quorum") -> "Quorum":
-        """The stricter of both."""
+        """Combine two quorums: the stricter requirement wins."""
         groups = tuple(dict.fromkeys((*self.groups, *other.groups)))
         return Quorum(max(self.people, other.people), self.exclude_requester or other.exclude_requester, groups)
 
@@ -46,7 +46,7 @@ def quorum_when_requested(approval: Approval) -> Quorum:
 
 
 def find_quorums(rows: Sequence[Approval]) -> dict[UUID, Quorum]:
-    """The current quorum of open requests; the stored one of closed requests. The number of queries does not depend on the rows."""
+    """The current quorum of open requests; the stored one of closed requests. The number of queries is constant."""
     quorums = {row.pk: quorum_when_requested(row) for row in rows}
     waiting = [row for row in rows if row.is_open]
     if not waiting:
@@ -98,7 +98,7 @@ def why_may_not_approve(user: User, approval: Approval, quorum: Quorum | None = 
 
 
 def why_approval_lapsed(approval: Approval, rules: ExecRules) -> str:
-    """Why an approval no longer counts by these rules; empty if it does, or if the request was not approved."""
+    """Why an approval no longer counts under these rules; empty if it does, or if the request was not approved."""
     if approval.status != Approval.Status.APPROVED:
         return ""
     quorum = quorum_when_requested(approval).combine(quorum_from_rules(rules))
@@ -110,7 +110,7 @@ def why_approval_lapsed(approval: Approval, rules: ExecRules) -> str:
 
 
 def is_grant_still_valid(grant: Grant, rules: ExecRules, requester: int) -> bool:
-    """Whether the people who gave it could still give it to this requester and are enough. Operators' entries always are."""
+    """Whether enough people gave the grant and all could still give it to this requester. Operators' entries are always valid."""
     if not grant.from_answer:
         return True
     quorum = quorum_from_rules(rules)

@@ -20,8 +20,8 @@ from tools_app.models import Approval
 from tools_app.models.exec_rule import ExecRule
 
 Status = Approval.Status
-# Denial code used when no exec rule applies to commands. It is stored with the call's result; a reader may offer to enable
-# approval requests for the agent as long as `is_undecided`.
+# Denial code used when no exec rule applies to commands. It is stored with the call's result; clients may offer to
+# enable approval requests for the agent while `is_undecided` is true.
 NO_RULE_CODE = "exec_no_rule"
 
 
@@ -51,7 +51,7 @@ def decide_command(claimed: ClaimedRun, planned: PlannedCommand, *, why: str, ve
 
 
 def is_undecided(rules: ExecRules) -> bool:
-    """Commands are denied because no rule exists, not because of one: enabling approval requests for the agent would help."""
+    """Whether commands are denied only because no rule decides: enabling approval requests for the agent would help."""
     return rules.security == "deny" and not rules.set_by.get("security")
 
 
@@ -161,7 +161,7 @@ def _apply_approval(
 
 
 def use_approval_or_grants(claimed: ClaimedRun, planned: PlannedCommand, decided: Supervision) -> str:
-    """Use up the approval or the grants, and record which, in the transaction that starts the call. Returns why not, or empty."""
+    """Use up the approval or the grants, and record which, in the transaction that starts the call. Returns the error, or empty."""
     plan = planned.plan
     rules = tighten_without_isolation(rules_for_run(claimed), plan)
     verdict, used = judge_with_grants(planned, rules_after_expiry(rules, plan) if decided.unanswered else rules, claimed.owner_id)

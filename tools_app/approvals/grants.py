@@ -104,7 +104,7 @@ def list_entries(grant: Grant) -> tuple[AllowEntry, ...]:
 
 
 def is_active_filter() -> Q:
-    """Not revoked, not expired and not used up."""
+    """Filter for grants that are not revoked, expired or used up."""
     return Q(revoked_at__isnull=True) & (Q(expires_at__isnull=True) | Q(expires_at__gt=clock.now())) & ~Q(uses_left=0)
 
 

@@ -45,7 +45,7 @@ def find_agreement(approval: Approval, by: User, quorum: Quorum, decision: str, 
 
 
 def record_stricter_quorum(approval: Approval, quorum: Quorum) -> None:
-    """Store with the request that its votes require stricter rules than when it was created."""
+    """Store the stricter quorum with the request if the rules have become stricter since it was created."""
     if quorum != quorum_when_requested(approval):
         approval.needed, approval.exclude_requester = quorum.people, quorum.exclude_requester
         approval.approver_groups = [list(ids) for ids in quorum.groups]

@@ -161,7 +161,7 @@ def lock_session(approval: Approval) -> None:
 
 
 def _check_run_active(approval: Approval) -> None:
-    """Check, under the session lock, that the request is still pending, its run still active, and its time not over."""
+    """Check, under the session lock, that the request is still pending, its run still active, and it has not expired."""
     approval.refresh_from_db()
     if approval.status != Status.PENDING:
         raise _already_decided(approval)
@@ -199,7 +199,7 @@ def close_approval(approval: Approval, to: str, decision: str, *, by: User | Non
 
 @transaction.atomic
 def skip_approval(approval_id: str | UUID, *, by: User) -> Approval:
-    """Skip the command for someone who may write in the session; the agent continues without it. Needs no approver right."""
+    """Skip the command for someone who can write in the session; the agent continues without it. Needs no approve permission."""
     approval = find_approval(by, approval_id)
     if approval.session is None:
         raise Forbidden(_("This request came from an external program. Cancel it there."))
@@ -211,7 +211,7 @@ def skip_approval(approval_id: str | UUID, *, by: User) -> Approval:
 
 @transaction.atomic
 def extend_approval(approval_id: str | UUID, *, by: User) -> Approval:
-    """Keep a request open for its original duration again, counted from now."""
+    """Extend a request by its original duration, counted from now."""
     approval = find_approval(by, approval_id)
     if why_not := why_may_not_approve(by, approval):
         raise Forbidden(why_not)

@@ -1,6 +1,6 @@
 """Show how given rules and the current grants would treat a command line. Nothing is requested, used or stored.
 
-Decides with the same functions as for a real command (tools_app.approvals.command_decision).
+Uses the same functions that decide real commands (tools_app.approvals.command_decision).
 """
 
 from collections.abc import Sequence

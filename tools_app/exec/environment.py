@@ -1,6 +1,6 @@
 """The environment of a command: built from a list of names, never a filtered copy of the server's environment.
 
-No one can list what every variable means to every program; what a command needs can be listed.
+No one knows what every variable means to every program, but what a command needs can be listed.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ def build_environment(home: Path, *, pty: bool = False, server: Mapping[str, str
 
 
 def hash_environment(env: Mapping[str, str]) -> str:
-    """Hash for the approved plan: a command in another environment is another command."""
+    """Hash for the approved plan: a command in a different environment is a different command."""
     return hashlib.sha256(json.dumps(sorted(env.items())).encode()).hexdigest()
 
 

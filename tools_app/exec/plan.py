@@ -14,13 +14,13 @@ FIELDS_ADDED_LATER = frozenset({"analysis_hash", "scripts"})  # missing in older
 
 @dataclass(frozen=True)  # no slots: the hash is cached
 class ExecPlan:
-    """Which line runs where, with which programs, environment and sandbox, for whom.
+    """Which line runs, where and for whom, with which programs, environment and sandbox.
 
     The policy version is not part of it, so an unrelated edit does not cancel pending requests.
     """
 
     line: str
-    argv: tuple[str, ...] | None  # of a single, fully literal command, for people; bash gets the line
+    argv: tuple[str, ...] | None  # of a single, fully literal command; only shown to people, bash gets the line
     cwd: str  # real path
     environment_hash: str
     executables: tuple[Executable, ...]
@@ -37,7 +37,7 @@ class ExecPlan:
     background: bool
     pty: bool
     timeout_s: float
-    input_to: str = ""  # set if the line is not a command but typed into this running one
+    input_to: str = ""  # set if the line is not a command but input for this running command
     analysis_hash: str = ""  # of the gate's findings; empty if the gate did not analyze the line
     scripts: tuple[Script, ...] = ()  # files whose content it runs, as of planning
 

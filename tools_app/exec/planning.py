@@ -97,7 +97,7 @@ async def find_changes(plan: ExecPlan) -> str:
         return "a program it would start"
     if plan.analysis_hash and hash_analysis(analysis) != plan.analysis_hash:
         return "what the gate found about it"
-    # No one has approved the content of scripts that the allowlist admits; an earlier call of the same turn may have written them.
+    # If the allowlist admits a script, no one approved its content; an earlier call of the same turn may have written it.
     if analysis.scripts != plan.scripts and await db.read(_was_approved, plan):
         return "the content of a script it would run"
     home = sandbox_from_plan(plan).home

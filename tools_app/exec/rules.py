@@ -60,7 +60,7 @@ class ExecRules:
     expires_seconds: int = 24 * 3600
     timeout_seconds: int = 30 * 60
     minimum_level: int = 0
-    approver_groups: tuple[tuple[int, ...], ...] = ()  # group IDs (names can change); approvers must be in one of each
+    approver_groups: tuple[tuple[int, ...], ...] = ()  # group IDs (names can change); approvers must be in one group of each tuple
     set_by: dict[str, str] = field(default_factory=dict)
 
 
@@ -78,14 +78,14 @@ def forwarded_through(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def rules_for(agent: str, session_id: str, through: Iterable[Sequence[str]] = ()) -> ExecRules:
-    """The current rules for an agent in a session, and for `through`: pairs of agent and session."""
+    """The current rules for an agent in a session, including those for `through`, pairs of agent and session."""
     return rules_for_many([[(agent, session_id), *through]])[0]
 
 
 def rules_for_many(scopes: Sequence[Sequence[Sequence[str]]]) -> list[ExecRules]:
-    """Like rules_for, for many at once: for each item, the pairs of agent and session that bind it."""
+    """Like rules_for, but for many at once. Each item lists the pairs of agent and session whose rules apply."""
     subjects = sorted({"", *(name for pairs in scopes for pair in pairs for name in pair)})
-    # Raw SQL, because every run starts with it and most servers have only a rule or two: 0.02 ms instead of 0.4.
+    # Raw SQL, because every run starts with this query and most servers have only a rule or two: 0.02 ms instead of 0.4.
     marks = ", ".join(["%s"] * len(subjects))
     pks = [pk for (pk,) in sql.fetch_rows(f"SELECT id FROM tools_app_execrule WHERE subject IN ({marks})", subjects)]
     rows = list(ExecRule.objects.filter(pk__in=pks).prefetch_related("approver_groups")) if pks else []
@@ -147,7 +147,7 @@ def save_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> Exec
 
 @transaction.atomic
 def delete_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> None:
-    """Delete a rule unless it has changed since it was read. Its content goes to the audit log. Not for service accounts."""
+    """Delete a rule unless it has changed since it was read. Its content is kept in the audit log. Not for service accounts."""
     if by.is_service or not by.has_perm("tools_app.delete_execrule"):
         raise Forbidden(_("You don’t have permission to change exec rules."))
     stored = ExecRule.objects.select_for_update().filter(pk=rule.pk).first()
@@ -178,7 +178,7 @@ def _list_group_names(rule: ExecRule) -> list[str]:
 
 @transaction.atomic
 def enable_asking(agent: str, by: User) -> ExecRule:
-    """Let an agent request approval for commands. Only if no rule decides yet: an explicit denial must be changed by its owner."""
+    """Let an agent request approval for commands. Only if no rule sets it yet: an explicit denial must be changed by its owner."""
     rules = rules_for(agent, "")
     if scope := rules.set_by.get("security"):
         raise Conflict(_("The exec rule for %(place)s already decides this. Change that rule instead.") % {"place": scope})

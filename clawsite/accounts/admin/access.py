@@ -156,7 +156,7 @@ class AccessTokenAdmin(ClawAdmin):
         request.issued_secret = secret  # type: ignore[attr-defined]  # for response_add, which shows it once
 
     def response_add(self, request: HttpRequest, obj: AccessToken, post_url_continue: str | None = None) -> HttpResponse:
-        # Shown in this response, not as a message, which would be sent in a cookie first.
+        # Shown in this response, not as a message, because messages are stored in a cookie.
         context = {**self.admin_site.each_context(request), "title": _("Access token created"), "token": obj}
         context["secret"] = request.issued_secret  # type: ignore[attr-defined]  # as above
         return TemplateResponse(

@@ -1,4 +1,4 @@
-"""Accounts and groups in the admin. Users who aren't superusers can't become or edit one here."""
+"""Accounts and groups in the admin. Users who aren't superusers can't become one or edit one here."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -133,7 +133,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         return field
 
     def get_form(self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: Any) -> Any:
-        if obj and obj.is_service:  # its password is only shown, but unfold's form requires a field for it
+        if obj and obj.is_service:  # its password is read-only, but unfold's form requires an editable password field
             kwargs["form"] = DjangoUserChangeForm
         return super().get_form(request, obj, change=change, **kwargs)
 
@@ -225,7 +225,7 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
         return super().has_delete_permission(request, obj) and (obj is None or obj.name not in GATEWAY_PERMISSIONS)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """List the rows that reference the group in the confirmation, and offer no deletion if there are any."""
+        """In the confirmation, list the rows that reference the group, and don't offer deletion if there are any."""
         nested, counts, missing, protected = super().get_deleted_objects(objs, request)
         names = [f"{row._meta.verbose_name} {row}" for group in objs for row in list_references(group)]
         return nested, counts, missing, [*protected, *names]

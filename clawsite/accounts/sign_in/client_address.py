@@ -4,11 +4,11 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 
 
 def canonicalize(address: str) -> str:
-    """Normalize an address: IPv4 inside IPv6 is IPv4; other IPv6 counts by its /64, the usual size per customer."""
+    """Normalize an address: IPv4-mapped IPv6 becomes IPv4; other IPv6 is reduced to its /64, the usual size per customer."""
     try:
         parsed = ip_address(address.strip().split("%", 1)[0])
     except ValueError:
-        return "unknown"  # a Unix socket or a test client: they share one row rather than escape the limit
+        return "unknown"  # a Unix socket or a test client: they share one row instead of escaping the limit
     if not isinstance(parsed, IPv6Address):
         return str(parsed)
     if parsed.ipv4_mapped:
@@ -20,7 +20,7 @@ def resolve_client_address(peer: str, forwarded_for: str, trusted_proxies: int) 
     """Return the client's normalized address. Each trusted proxy appends one entry to X-Forwarded-For; the rest is untrusted."""
     if trusted_proxies > 0:
         hops = [hop.strip() for hop in forwarded_for.split(",") if hop.strip()]
-        # Fewer entries than proxies: the request bypassed some of them, so none of it can be trusted.
+        # With fewer entries than proxies, the request bypassed some of them, so the header can't be trusted at all.
         if len(hops) >= trusted_proxies and canonicalize(hops[-trusted_proxies]) != "unknown":
             return canonicalize(hops[-trusted_proxies])
     return canonicalize(peer)

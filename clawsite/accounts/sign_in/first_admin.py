@@ -34,7 +34,7 @@ def admin_exists() -> bool:
 
 
 def create_first_admin_link(base_url: str) -> str | None:
-    """Create a link for the first administrator, replacing any earlier one. None if one exists or the environment names one."""
+    """Create a link for the first administrator, replacing any earlier one. None if there is one or the environment defines one."""
     if create_from_environment() or admin_exists():
         return None
     token = secrets.token_urlsafe(32)
@@ -79,7 +79,7 @@ def is_link_open(digest: str) -> bool:
 def use_link(digest: str, username: str, password: str) -> User:
     """Create the first administrator and use up the link, both or neither."""
     open_links = FirstAdminLink.objects.filter(digest=digest, used_at__isnull=True, expires_at__gt=timezone.now())
-    # One UPDATE takes the link, so only one of two concurrent users succeeds.
+    # A single UPDATE claims the link, so only one of two concurrent users succeeds.
     if admin_exists() or not open_links.update(used_at=timezone.now()):
         raise NotFound(_("This link was already used, has expired, or was replaced by a newer one."))
     if User.objects.filter(username=username).exists():
@@ -93,7 +93,7 @@ def _create_admin(username: str, password: str) -> User:
     """Create an administrator by group membership, not a superuser.
 
     Operator has the permissions for every table, which is all the admin requires; a superuser would also pass every other
-    check, including approvals, without an explicit grant. Daily work shouldn't have that power.
+    check, including approvals, without an explicit grant. Everyday work shouldn't be done with that power.
     """
     user, _created = User.objects.get_or_create(username=username, defaults={"is_staff": True})
     user.is_staff = user.is_active = True

@@ -1,7 +1,7 @@
 """How long a client must wait after failed authentication. Checked before any secret.
 
-Counted in the database, per address and per account, so that all processes agree. Five failures are free, each further one
-doubles the wait. It does not authenticate, and it never locks an account: waiting times end.
+Counted in the database, per address and per account, so that all processes agree. Five failures are free; each further one
+doubles the wait. This module does not authenticate, and it never locks an account permanently.
 """
 
 import math
@@ -45,7 +45,7 @@ def check(address: str, account: str = "") -> None:
 
 
 def check_and_count(address: str, account: str) -> None:
-    """Like `check`, but count the attempt as failed before it is made, so that a burst of guesses can't outrun its own failures.
+    """Like `check`, but count the attempt as failed before it is made, so that concurrent guesses can't bypass the limit.
 
     For passwords, which can be guessed. `record_success(…, admitted=True)` reverts the count.
     """
@@ -63,9 +63,9 @@ def record_failure(address: str, account: str = "") -> None:
 
 
 def record_success(address: str, account: str = "", *, admitted: bool = False) -> None:
-    """Clear the account's failures. The address keeps its own: otherwise one valid account would allow endless guesses."""
+    """Clear the account's failures. The address keeps its own, otherwise one valid account would allow unlimited guesses."""
     of_address, of_account = _subjects(address, account)
-    if FailedSignIns.objects.filter(subject=of_account).exists():  # usually none, and a read doesn't wait for writers
+    if FailedSignIns.objects.filter(subject=of_account).exists():  # usually there are none, and a read doesn't wait for writers
         FailedSignIns.objects.filter(subject=of_account).delete()
     if admitted:
         FailedSignIns.objects.filter(subject=of_address, failures__gt=0).update(failures=F("failures") - 1)

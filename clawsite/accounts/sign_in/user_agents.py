@@ -1,4 +1,4 @@
-"""Parse the browser and system from a User-Agent header. Pure; only helps users recognize their browsers, as it can be forged."""
+"""Parse the browser and system from a User-Agent header. Pure. Only helps users recognize their browsers: it can be forged."""
 
 import re
 

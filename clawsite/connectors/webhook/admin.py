@@ -141,7 +141,7 @@ class WebhookAdmin(ClawAdmin):
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return super().changeform_view(request, *args, **kwargs)
-        except Conflict:  # changed between validation and save: validate again, which shows the conflict
+        except Conflict:  # changed between validation and save; validating again shows the conflict
             return super().changeform_view(request, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Hook, form: Any, change: bool) -> None:

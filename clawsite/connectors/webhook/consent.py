@@ -37,7 +37,7 @@ def give_consent(pk: int, *, by: User, seen: dt.datetime | None) -> Hook:
 def withdraw_consent(pk: int, *, by: User) -> Hook:
     """Decline or revoke consent. All further deliveries are rejected; started runs continue."""
     hook = _find_own(pk, by)
-    hook.agreed_at, hook.enabled, hook.updated_at = None, False, clock.now()  # so that a form open elsewhere is out of date
+    hook.agreed_at, hook.enabled, hook.updated_at = None, False, clock.now()  # makes forms open elsewhere out of date
     hook.save(update_fields=["agreed_at", "enabled", "updated_at"])
     record_change(hook, by, "refused", fields=["enabled"], enabled=False)
     return hook

@@ -1,6 +1,6 @@
 """The delivery log: what was sent, from which address, and the outcome. Headers are never stored; bodies only if enabled.
 
-Failed attempts are counted in the log. It is in the database, so all processes share the count.
+Failed attempts are counted from the log, which is in the database, so all processes share the count.
 """
 
 import datetime as dt
@@ -20,7 +20,7 @@ from clawsite.infra.audit.actor import Actor
 from clawsite.infra.errors import TooManyAttempts
 from clawsite.infra.text import make_storable
 
-MAX_KEPT_BODY_BYTES = 16_384  # of a body, if the webhook keeps bodies
+MAX_KEPT_BODY_BYTES = 16_384  # stored per body, if the webhook keeps bodies
 MAX_FAILURES = 20  # per address
 MAX_TOTAL_FAILURES = 100  # recorded, from all addresses together
 FAILURE_WINDOW_SECONDS = 60

@@ -33,7 +33,7 @@ from sessions_app.runs.lifecycle import accept_run
 
 TOKEN_HEADERS = ("x-openclaw-token", "x-clawsite-token")
 SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", *TOKEN_HEADERS}
-MAX_VALUES = 50_000  # in a body
+MAX_VALUES = 50_000  # JSON values in a body
 MAX_ID_LENGTH = 200
 MAX_PATH_LENGTH = 64
 NO_TOKEN_DIGEST = "0" * 64  # matches no token
@@ -54,7 +54,7 @@ class DeliveryResult:
     run: int | None = None
     run_id: str = ""
     duplicate: bool = False
-    mode: WakeMode | None = None  # of a message to the main session
+    mode: WakeMode | None = None  # only for a message to the main session
     event: str = ""
 
 
@@ -128,7 +128,7 @@ def accept_delivery(
 ) -> DeliveryResult:
     """Accept an authenticated delivery, once per delivery ID and signature.
 
-    Signatures without a timestamp are kept until the signing secret changes.
+    Signatures without a timestamp are remembered until the signing secret changes.
     """
     _check_unchanged(hook)
     own_id = came.headers.get("idempotency-key") or came.headers.get(hook.delivery_header.lower() or "-", "")

@@ -116,7 +116,7 @@ class Hook(models.Model):
 
     @property
     def seen(self) -> str:
-        """The version that an editor has open."""
+        """The version that an editor has opened, to detect later changes."""
         return self.updated_at.isoformat()
 
     @property
@@ -148,7 +148,7 @@ class HookDelivery(models.Model):
     size = models.PositiveIntegerField(_("bytes"), default=0)
     body_digest = models.CharField(_("body digest"), max_length=64, blank=True)
     body = models.TextField(_("body"), blank=True, help_text=_("Stored only if the webhook keeps bodies, and truncated"))
-    # Set on accepted deliveries only, so that a rejected one can be sent again. Null, because nulls are never equal.
+    # Only set on accepted deliveries, so that a rejected one can be sent again. Otherwise null, because nulls are never equal.
     delivery_id = models.CharField(_("delivery ID"), max_length=200, null=True, blank=True)  # noqa: DJ001  # see above
     signature_digest = models.CharField(_("signed content digest"), max_length=64, null=True, blank=True)  # noqa: DJ001  # see above
 

@@ -16,7 +16,7 @@ from sessions_app.runs import system_events
 from sessions_app.sessions import selectors
 
 MAX_BATCH = 50
-MAX_SUMMARY_LENGTH = 2_000  # characters of the answer; the run has all of it
+MAX_SUMMARY_LENGTH = 2_000  # characters of the answer; the full text is in the run
 
 
 async def report_results() -> None:
@@ -47,7 +47,7 @@ def report_result(pk: int) -> None:
         return
     try:
         session = open_main_session(run.owner, run.session.agent)
-    except NotFound:  # the agent is gone
+    except NotFound:  # the agent no longer exists
         return
     mode: WakeMode = NOW if row.wake_mode == NOW else "next-heartbeat"
     hook = row.hook or Hook(slug=row.path)  # a deleted webhook is not trusted

@@ -28,7 +28,7 @@ from tools_app.core.hidden_characters import remove_hidden
 from tools_app.core.untrusted_text import wrap_untrusted_text
 from tools_app.policy.catalog import WEBHOOK_CHANNEL
 
-MAX_WAIT_SECONDS = 120.0  # for the end of a run, while the sender's connection stays open
+MAX_WAIT_SECONDS = 120.0  # to wait for the end of a run, while the sender's connection stays open
 MAX_NAME_LENGTH = 80
 MAX_EVENT_LENGTH = 10_000  # characters of a message to the main session, where up to 20 can be queued
 UNSAFE_KEY_CHARACTERS = re.compile(r"[^A-Za-z0-9._@#-]+")
@@ -142,12 +142,12 @@ def _parse_agent_body(hook: Hook, body: AgentBody) -> WebhookRunRequest:
 
 
 def _choose_wake_mode(hook: Hook, wished: WakeMode | None = None) -> WakeMode:
-    """When to post to the main session. Callers can postpone the webhook's setting but not make it immediate."""
+    """Return when to post to the main session. Callers can choose later than the webhook's setting, but not sooner."""
     return NOW if hook.wake_mode == NOW and wished in (None, NOW) else "next-heartbeat"
 
 
 def build_prompt(hook: Hook, words: str) -> str:
-    """The operator's instructions, followed by the payload."""
+    """Return the operator's instructions, followed by the payload."""
     instructions = hook.instructions.strip() or ("" if hook.allow_unsafe else DEFAULT_INSTRUCTIONS)
     return "\n\n".join(part for part in (instructions, wrap_untrusted(hook, words)) if part)
 
@@ -158,7 +158,7 @@ def wrap_untrusted(hook: Hook, words: str) -> str:
 
 
 def _build_options(hook: Hook, model: str, thinking: str) -> dict[str, Any]:
-    """The options of the run. The tool policy and the sandbox read the webhook from the first one."""
+    """Return the options of the run. The tool policy and the sandbox read the webhook from the first one."""
     wishes = {
         WEBHOOK_KEY: hook.slug,
         "model": choose_model(model) if model else "",
@@ -168,13 +168,13 @@ def _build_options(hook: Hook, model: str, thinking: str) -> dict[str, Any]:
 
 
 def _build_session_key(hook: Hook, rendered: str) -> str:
-    """`agent:<agent>:hook:<path>:<rendered>`, or a new session key each time."""
+    """Return `agent:<agent>:hook:<path>:<rendered>`, or a new session key each time if `rendered` is blank."""
     own = f"agent:{hook.agent}:{WEBHOOK_CHANNEL}"
     return f"{own}:{hook.slug}:{_to_key_part(rendered)}" if rendered.strip() else f"{own}:{uuid4().hex}"
 
 
 def _requested_session_key(hook: Hook, wished: str) -> str:
-    """`hook:<name>`, separate from the sessions of all other webhooks."""
+    """Return the key for `hook:<name>`, separate from the sessions of all other webhooks."""
     parsed = parse_key(wished, default_agent=hook.agent)
     if parsed.kind != WEBHOOK_CHANNEL or parsed.agent != hook.agent:
         raise InvalidRequest(f"sessionKey must be `hook:<name>`, got {wished!r}")
@@ -182,7 +182,7 @@ def _requested_session_key(hook: Hook, wished: str) -> str:
 
 
 def _to_key_part(text: str) -> str:
-    """One part of a session key. A changed value gets a digest, so that different values never share a session."""
+    """Return one part of a session key. A value that is changed gets a digest, so that different values never share a session."""
     text = text.strip()
     plain = UNSAFE_KEY_CHARACTERS.sub("-", text)[:MAX_PART_LENGTH]
     return plain if plain == text else f"{plain}-{sha256(text.encode(errors='replace')).hexdigest()[:12]}"

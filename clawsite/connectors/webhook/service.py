@@ -122,7 +122,7 @@ def save_webhook(hook: Hook, *, by: User, seen: str = "", secret: str = "", make
     hook.updated_at = timezone.now()
     if by == hook.owner:
         hook.agreed_at = hook.updated_at
-    elif not set(changed) <= {"enabled"}:  # consent covers the version that was seen; enabling and disabling does not change it
+    elif not set(changed) <= {"enabled"}:  # consent is for the version that was seen; enabling or disabling keeps it
         hook.agreed_at = None
     hook.save()
     record_change(hook, by, "changed" if before else "made", fields=changed, enabled=hook.enabled, believed=hook.allow_unsafe)
@@ -144,7 +144,7 @@ def conflict_message() -> str:
 
 
 def _is_new_secret(secret: str, hook: Hook) -> bool:
-    """Whether the secret differs from the stored one. False if that cannot be decrypted, as after a change of the server key."""
+    """Whether the secret differs from the stored one. False if that cannot be decrypted, such as after a server key change."""
     try:
         return not hmac.compare_digest(secret.encode(), read_signing_secret(hook).encode())
     except Unavailable:

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 PLAIN, TIMED = "plain", "timed"
 WINDOW_SECONDS = 300  # allowed clock difference and delay
-MAX_SIGNATURES = 5  # per header: a sender that rotates its secret signs with both
+MAX_SIGNATURES = 5  # per header; a sender that is rotating its secret signs with both
 
 
 class InvalidSignature(Exception):

@@ -1,7 +1,7 @@
 """`POST /hooks/<path>`: deliveries from other programs to webhooks. `wake` and `agent` use OpenClaw's request format.
 
-Senders authenticate with the webhook's token or signature, never with an account's credentials. The response to unauthenticated
-senders is the same whether the webhook is unknown, disabled or rejected the credentials.
+Senders authenticate with the webhook's token or signature, never with an account's credentials. Unauthenticated senders get
+the same response whether the webhook is unknown, is disabled, or rejected the credentials.
 """
 
 import asyncio

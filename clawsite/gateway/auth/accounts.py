@@ -1,6 +1,6 @@
 """Authenticate a connection by account credential: an access token, the gateway token, or a browser's session cookie.
 
-`auth.devices` then checks devices, which sign for themselves.
+`auth.devices` then checks devices, which have their own signatures.
 """
 
 import logging
@@ -54,7 +54,7 @@ async def authenticate_account(params: ConnectParams, handshake: HandshakeInfo) 
 
 
 async def authenticate_credential(params: ConnectParams, handshake: HandshakeInfo) -> AuthenticatedClient | None:
-    """Return None if no account credential was sent; a device token, valid only with its device, may have been."""
+    """Return None if no account credential was sent. A device token doesn't count: it is only valid with its device."""
     secret = (params.auth.token or params.auth.password or "") if params.auth else ""
     operator = params.role == "operator"
     if secret and not is_device_token(secret):
@@ -73,7 +73,7 @@ async def authenticate_credential(params: ConnectParams, handshake: HandshakeInf
 
 
 def read_secret(params: ConnectParams) -> str:
-    """Return the secret that was sent. A device token may be in its own field or in an account token's."""
+    """Return the secret that was sent. A device token may be in its own field or in the one for account tokens."""
     return (params.auth.token or params.auth.password or params.auth.device_token or "") if params.auth else ""
 
 

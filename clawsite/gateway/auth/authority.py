@@ -46,7 +46,7 @@ class AccountAccess:
     user: User
     scopes: frozenset[str]  # of the account, limited by its token
     sees_all: bool  # may read all users' sessions
-    manages_devices: bool = False  # those of all users
+    manages_devices: bool = False  # may manage all users' devices
 
     @classmethod
     def for_user(cls, user: User, ceiling: frozenset[str] | None) -> "AccountAccess":
@@ -103,7 +103,7 @@ def find_user_by_cookie(cookie: str) -> User | None:
 
 
 class _ReadOnlySession(SessionBase):
-    """A browser session that can't be changed. Django deletes or renews stale ones on read, which needs a page to set a cookie."""
+    """A browser session that can't be changed. Django deletes or renews stale ones on read, but only a page can set the cookie."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class Authority:
 
     @property
     def due(self) -> bool:
-        """Whether the regular check is due; a little early, so that checks are never more than a minute apart."""
+        """Whether the regular check is due. It is due a little early, so that checks are never more than a minute apart."""
         return self._now() - self._checked_at > limits.RECHECK_SECONDS - limits.TICK_SECONDS - 1
 
     def doubt(self) -> None:

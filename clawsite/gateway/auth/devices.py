@@ -92,7 +92,7 @@ async def _authenticate_with_account(client: AuthenticatedClient, candidate: Dev
     if client.credential.kind == "cookie" and not await db.read(is_cookie_recent, client.credential.cookie):
         return await _without_pairing(client, candidate)
     if client.credential.kind == "gateway-token" and candidate.role == "operator":
-        return client  # not paired: replacing the gateway token must end all access that it gave
+        return client  # not paired, because replacing the gateway token must end all access granted through it
     device, token = await db.read(_find_device, client.access.user.pk, candidate, stale)
     paired = device is not None and device.revoked_at is None
     if candidate.role == "node":
@@ -135,7 +135,7 @@ async def _without_pairing(client: AuthenticatedClient, candidate: DeviceCandida
 
 
 def _find_device(user_pk: int, candidate: DeviceCandidate, stale: str) -> tuple[Device | None, DeviceToken | None]:
-    """Return the account's row of the device and its token; no token if the one it sent is no longer valid."""
+    """Return the account's row for the device, and its token; no token if the one it sent is no longer valid."""
     device = Device.objects.filter(owner_id=user_pk, fingerprint=candidate.fingerprint).first()
     token = tokens.find_active_token(device, candidate.role) if device else None
     if stale and tokens.find_token(stale, candidate.fingerprint) is None:
@@ -170,7 +170,7 @@ async def _authenticate_with_token(secret: str, candidate: DeviceCandidate) -> A
         await _request_pairing(candidate, match.client, device, Reason.ROLE)
     if candidate.role == "node":
         return await _admit_node(match.client, candidate, device, match.token)
-    # Scopes it requested before were already decided; only new scopes that can be granted are an upgrade.
+    # Scopes it requested before were already decided on; only new scopes that its owner could grant need an approval.
     new = (candidate.requested_scopes or frozenset()) - set(device.asked_scopes) - set(match.token.scopes)
     if new & match.of_account:
         await _request_pairing(candidate, match.client, device, Reason.SCOPES)

@@ -12,7 +12,7 @@ from clawsite.infra.errors import Forbidden
 
 class LimitedTokenRule(StrEnum):
     CARRIED = "carried"  # it starts runs, and they inherit the token's limits
-    REFUSED = "refused"  # it leaves something that runs without these limits read
+    REFUSED = "refused"  # it leaves something that is read by runs without these limits
     HARMLESS = "harmless"  # it leaves nothing that a run reads, so it is allowed
 
 

@@ -1,1 +1,1 @@
-"""Deliver events to connected clients, and what they missed."""
+"""Deliver events to connected clients, including those they missed."""

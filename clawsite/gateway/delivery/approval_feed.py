@@ -1,6 +1,7 @@
 """Notify clients that an approval request was created, changed or decided: approvers, and those who follow its session.
 
-The bus brings a hint; the row has the current state. A client that missed a hint finds the request in the list of open ones.
+A bus message is only a hint; the row has the current state. A client that missed an event finds the request in the list of
+pending ones.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from tools_app.models import Approval
 log = logging.getLogger(__name__)
 
 ChangeKind = Literal["requested", "voted", "extended", "expiring", "resolved"]
-POLL_SECONDS = 2.0  # in case a hint was lost
+POLL_SECONDS = 2.0  # in case a bus message was lost
 SESSION_CHANGES = ("requested", "extended", "resolved")  # the other changes don't affect session events
 
 
@@ -40,7 +41,7 @@ class _SessionNotice:
 
 
 async def notify_approval(audience: Audience, message: dict[str, Any]) -> None:
-    """Notify clients connected to this process about the approval request that a bus message names."""
+    """Notify clients connected to this process about the approval request in a bus message."""
     if not audience:
         return
     try:

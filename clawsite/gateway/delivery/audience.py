@@ -1,4 +1,4 @@
-"""The clients connected to this process, and which sessions they may see. Members come from rows; the rest is in memory."""
+"""The clients connected to this process, and which sessions they may see. Members are read from rows; the rest is in memory."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ class Audience:
         self._by_user: dict[int, set[Connection]] = {}
         self._followers: dict[str, set[Connection]] = {}
         self._members: MembersBySession = {}
-        self.version = 0  # raised on every connect, disconnect, follow, unfollow or change of access
+        self.version = 0  # increased on every connect, disconnect, follow, unfollow or change of access
         self.since_ms = 0  # when the oldest current connection was added
 
     def __bool__(self) -> bool:
@@ -39,7 +39,7 @@ class Audience:
         return session_id in self._followers
 
     def follow_key(self, connection: Connection, key: str, *, promised: asyncio.Event | None = None) -> None:
-        """Follow an own session that does not exist yet, by key; with `promised`, from its very first event.
+        """Follow one of the user's own sessions, which does not exist yet, by key; with `promised`, from its very first event.
 
         `promised` is set once the client has been sent the response that promises this: no event is sent before it.
         """
@@ -49,7 +49,7 @@ class Audience:
         self.changed()
 
     def take_waiting_followers(self, session_id: str, owner: int, key: str) -> list[tuple[Connection, asyncio.Event]]:
-        """Return those who wait for all events of a session that did not exist. Each is returned once and then follows its ID."""
+        """Return connections that were promised all events of a future session. Each is returned once and then follows its ID."""
         waiting = [connection for connection in self._by_user.get(owner, ()) if key in connection.awaited_keys]
         for connection in waiting:
             self.follow(connection, session_id)
@@ -91,7 +91,7 @@ class Audience:
 
     async def load_members(self) -> None:
         members, users = self._members, None
-        while users != self.users:  # users connected or left during the read, so it is out of date
+        while users != self.users:  # users connected or disconnected during the read, so it is out of date
             users = self.users
             members = await self._rows.members(users)
         if members is not self._members:
@@ -99,7 +99,7 @@ class Audience:
             self.changed()
 
     def connections_of_session(self, session_id: str, owner: int, key: str) -> list[Connection]:
-        """Return all connections of the owner and members; of users who may read all sessions, only those that follow this one."""
+        """Return connections of the owner and members, and those of users who may read all sessions if they follow this one."""
         users = {owner, *self._members.get(session_id, ())}
         connections = [
             connection for user in users for connection in self.user_connections_for_session(user, session_id, owner, key)

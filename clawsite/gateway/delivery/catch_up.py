@@ -46,7 +46,7 @@ class Missed(TypedDict):
 
 async def read_missed_events(user: User, dialect: Dialect, session: Session | None, position: LogPosition, *, limit: int) -> Missed:
     epoch, result = await db.read(_read_events, session, position, limit)
-    # Read after the events, so that a client that applies both in this order knows what is pending.
+    # Read after the events, so that a client that applies both in this order ends up with the current pending requests.
     waiting = await list_open_approvals(user, session)
     if isinstance(result, str):
         return Missed(epoch=epoch, resync_required=True, reason=result, approvals=waiting)
@@ -57,7 +57,7 @@ async def read_missed_events(user: User, dialect: Dialect, session: Session | No
 
 
 async def list_open_approvals(user: User, session: Session | None) -> list[ApprovalRecord]:
-    """Return a session's pending approval requests: state instead of events, so that a missed event leaves no gap."""
+    """Return a session's pending approval requests. This is the current state, so a missed event leaves no gap."""
     return await db.read(list_open_records, user, limit=MAX_OPEN, session=session) if session else []
 
 

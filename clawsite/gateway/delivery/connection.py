@@ -24,9 +24,9 @@ class Connection:
     device_id: str = ""  # of the device that signed, "" if none
     followed: set[str] = field(default_factory=set)  # IDs of sessions it has subscribed to
     followed_keys: set[str] = field(default_factory=set)  # the same for own sessions that may not exist yet
-    # The followed keys with a promise of every event; each event is set once the promising response was sent.
+    # Followed keys whose sessions were promised from the first event; each value is set once the promising response was sent.
     awaited_keys: dict[str, asyncio.Event] = field(default_factory=dict)
-    # Message subscriptions: to all messages since a time (0: none), of sessions after a position, of keys that don't exist yet.
+    # Message subscriptions: all messages since a time (0 if none), by session ID after a position, by key of a future session.
     messages_since: int = 0
     message_floors: dict[str, int] = field(default_factory=dict)
     message_keys: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ class Connection:
         return self.authority.credential.device
 
     def wants(self, outgoing: OutgoingEvent) -> bool:
-        """Whether the client has the capability. Protocol 1 clients can't declare any and get every event."""
+        """Whether the client has the capability. Protocol 1 clients can't declare capabilities and get every event."""
         return not outgoing.needs or self.dialect == "classic" or outgoing.needs in self.caps
 
     def deliver(self, outgoing: OutgoingEvent) -> None:

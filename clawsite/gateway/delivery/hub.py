@@ -1,8 +1,8 @@
 """Deliver committed events from the bus to the sockets that may see them. There is one hub per process.
 
 Each session is a stream with a head, the last cursor delivered. The bus may lose, duplicate or reorder messages: if an event is
-not the next cursor, the missing ones are read from the rows, so every socket gets every event once and in order. Without gaps
-nothing here waits.
+not the next cursor, the missing ones are read from the rows, so every socket gets every event once and in order. If there are
+no gaps, nothing here waits.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from sessions_app.sessions.run_waits import RunWaiters
 log = logging.getLogger(__name__)
 
 WATCHED_SECONDS = 60.0  # a session without a run is polled this long after its last event
-PROMISE_SECONDS = 30.0  # for a response to be sent
+PROMISE_SECONDS = 30.0  # how long to wait for a response to be sent
 FORGET_SECONDS = 600.0  # an idle session's head is kept this long
 
 
@@ -79,7 +79,7 @@ class Hub:
             self._advance(stream)
 
     def receive_session_change(self, message: dict[str, Any]) -> None:
-        """Handle a session that was created, patched, reset or deleted, or marked by one user for themselves."""
+        """Handle a session that was created, patched, reset or deleted, or that a user marked (such as pinned) for themselves."""
         session = message["session"], message["owner"], message["key"]
         only = message.get("only")
         self._send_change(
@@ -189,7 +189,7 @@ class Hub:
             if connection.catching_up and stream.id in connection.catching_up:
                 continue
             if connection.awaited_keys and connection.user_pk == stream.owner and stream.name.key in connection.awaited_keys:
-                continue  # it was promised all events and will get this one with them
+                continue  # it was promised all events and will get this one when they are replayed
             if connection.floors and connection.is_past(stream.id, stream.head):
                 continue
             connection.deliver(outgoing)
@@ -214,7 +214,7 @@ class Hub:
         task.add_done_callback(self._repairing.discard)
 
     async def _read_rows(self, stream: SessionStream) -> None:
-        """Deliver from the rows up to their head, then continue with what the bus brought since."""
+        """Deliver from the rows up to their head, then continue with what has arrived on the bus since."""
         try:
             if not stream.opened and not await self._open(stream):
                 return
@@ -241,7 +241,7 @@ class Hub:
         if facts is None:  # purged
             self._drop(stream)
             return False
-        # A forgotten stream had been idle for longer, so no event is sent twice; the minute allows for clock skew between hosts.
+        # A stream is only forgotten after being idle for longer, so no event is sent twice; the minute allows for clock skew.
         window = clock.now_ms() - int((FORGET_SECONDS - 60) * 1000)
         stream.head = await self._rows.cursor_before(stream.id, max(self.audience.since_ms, window))
         stream.name, stream.owner, stream.opened = facts.name, facts.owner, True
@@ -255,7 +255,7 @@ class Hub:
 
     async def _replay_all(self, connection: Connection, promised: asyncio.Event, session_id: str, name: SessionName) -> None:
         """Send a connection all events of a session. It skips live events until it has caught up."""
-        with contextlib.suppress(TimeoutError):  # if the connection broke before the response was sent
+        with contextlib.suppress(TimeoutError):  # the connection was lost before the response was sent
             async with asyncio.timeout(PROMISE_SECONDS):
                 await promised.wait()
         await replay_events(self._rows, self, connection, session_id, name, 0)
@@ -270,9 +270,9 @@ class Hub:
         self._deliver(stream, event)
 
     async def _deliver_rest(self, stream: SessionStream, heard: int) -> None:
-        """Deliver events that arrived before the rows were read but are missing there: the gap in the rows is real, so skip it.
+        """Deliver events that arrived before the rows were read but are not in them. The gap in the rows is real, so skip it.
 
-        For events that arrived later the rows may be complete by now, and are read again.
+        For events that arrived later, the rows are read again, because they may be complete by now.
         """
         while stream.waiting and stream.waiting[0]["cursor"] <= heard and stream.needs_rows(stream.waiting[0]):
             event = stream.waiting.pop(0)
@@ -282,7 +282,7 @@ class Hub:
     # Polling
 
     async def poll(self) -> None:
-        """Find what the bus lost: new members, awaited runs that ended, and events of watched sessions."""
+        """Find what was lost on the bus: new members, awaited runs that ended, and events of watched sessions."""
         if self.run_waits:
             for run_pk in await self._rows.ended(self.run_waits.runs):
                 self.run_waits.notify(run_pk)

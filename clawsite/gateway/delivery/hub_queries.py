@@ -1,4 +1,4 @@
-"""Database queries of the hub: access, missed events, and what the bus lost."""
+"""Database queries of the hub: access, missed events, and what was lost on the bus."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,10 +134,11 @@ async def replay_events(
 ) -> None:
     """Send one connection the events it missed, then let it continue with the live ones: each once and in order.
 
-    This may take long if the client reads slowly, so `may_see` is checked again before each further page.
+    This may take a long time if the client reads slowly, so `may_see` is checked again before each further page.
 
-    The caller has put the session into `connection.held`, so the connection skips live events. It is removed in the same step
-    in which rows and hub reach the same cursor; from then on a floor skips the events that the rows were ahead by.
+    The caller has added the session to `connection.catching_up`, so the connection skips live events. The session is removed in
+    the same step in which the rows catch up with the hub. From then on, a floor makes the connection skip live events that were
+    already sent from the rows.
     """
     try:
         while not connection.line.closing:
@@ -155,7 +156,7 @@ async def replay_events(
             if not more and cursor >= (hub.head_of(session_id) or 0):
                 connection.floors[session_id] = cursor
                 return
-            if not may_see():  # access revoked, or granted so recently that it is not loaded yet: then a reconnect succeeds
+            if not may_see():  # access was revoked, or is too recent to be loaded yet, in which case reconnecting helps
                 connection.line.close(CloseCode.TRY_LATER, "you can no longer see this session")
                 return
     except Exception:  # continuing with live events would leave a silent gap

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _SessionState:
-    """What has been sent of one session, and what is still to be read."""
+    """Which messages of a session have been sent, and which events still have to be handled."""
 
     sent: dict[int, int] = field(default_factory=dict)  # unfinished run -> position of its last message sent
     waiting: list[EventPayload] = field(default_factory=list)
@@ -71,7 +71,7 @@ class MessageFeed:
                     if event["stream"] == "lifecycle" and event["data"]["phase"] != "start":
                         session.sent.pop(event["run"], None)
         except Exception as error:
-            # Later messages would leave a silent gap: the clients reconnect and read what they missed.
+            # Sending later messages would leave a silent gap, so make the clients reconnect and read what they missed.
             for connection in self._listeners(stream):
                 connection.line.close(CloseCode.TRY_LATER, "could not read new messages")
             if not isinstance(error, ClawError):
@@ -96,7 +96,7 @@ class MessageFeed:
 
 
 def _own_key(connection: Connection, stream: SessionStream) -> str | None:
-    """The key under which it may have subscribed before the session existed."""
+    """Return the key by which the connection may have subscribed before the session existed."""
     return stream.name.key if connection.user_pk == stream.owner else None
 
 

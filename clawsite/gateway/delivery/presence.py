@@ -66,7 +66,7 @@ def node_key(device_pk: int) -> str:
 
 @dataclass(slots=True)
 class StateVersions:
-    """Raised with every change of the snapshot's content; both start at 1 in each process."""
+    """Increased with every change to the snapshot's content; both start at 1 in each process."""
 
     presence: int = 1
     health: int = 1
@@ -104,7 +104,7 @@ class Presence:
         return [{**self._me, "ts": clock.now_ms()}, *newest[: MAX_ENTRIES - 1]]
 
     def online_since(self, key: str) -> int | None:
-        """When a client connected, as far as this process knows; None if it is not online."""
+        """Return when a client connected, as far as this process knows; None if it is not online."""
         known = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
         return max((int(entry["onlineSince"]) for entry in known if entry["key"] == key), default=None)
 
@@ -152,14 +152,14 @@ class Presence:
         self._publish({"k": "presence", "process": self._process, "entries": list(self._mine.values())})
 
     def _record_change(self, entry: PresenceEntry, *, announced: bool = False) -> None:
-        """Record a change and notify clients soon: immediately after a quiet second, otherwise when the second is over."""
+        """Record a change and notify clients: immediately if the last notification was long enough ago, otherwise after a pause."""
         self._changes.append(entry)
         self._unannounced = self._unannounced or not announced
         if not self._timed:
             self._timed = True
             pause = limits.PRESENCE_PAUSE_SECONDS * max(
                 1.0, len(self._mine) / 50
-            )  # a long list goes to many clients, so less often
+            )  # a long list goes to many clients, so send it less often
             self._later(max(0.0, self._notified_at + pause - self._now()), self._notify_clients)
 
     def _notify_clients(self) -> None:
@@ -170,7 +170,7 @@ class Presence:
             self._announce()
         changes, self._changes = self._changes, []
         entries = self.entries()
-        # Protocol 1 gets one client, the last to connect or disconnect; `changes` has the others.
+        # In protocol 1, an event is about one client, the last to connect or disconnect; `changes` also has the others.
         brief = [{name: entry[name] for name in ("id", "status", "capabilities")} for entry in changes[-MAX_ENTRIES:]]
         classic = {"presence": entries, **brief[-1], "changes": brief}
         modern = {"presence": to_wire_entries(entries, "modern")}

@@ -1,7 +1,7 @@
 """Follow one run in any process: each of its events once and in order, from the bus and, after a gap, from the rows.
 
-For HTTP responses, which have no connection in the hub. After a gap, an event too large for the bus, or a change that only a
-poll found, the rows are read from the last event sent.
+For HTTP responses, which have no connection in the hub. After a gap, an event too large for the bus, or a change found only by
+polling, the rows are read from the last event sent.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class RunFeeds:
                 feed.close()
 
     async def poll(self) -> None:
-        """Find events that the bus lost."""
+        """Find events that were lost on the bus."""
         if self._feeds:
             for run_pk, seq in await db.read(_read_heads, list(self._feeds)):
                 for feed in self._feeds.get(run_pk, ()):

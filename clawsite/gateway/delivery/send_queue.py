@@ -1,7 +1,7 @@
 """The outgoing side of one socket: a bounded queue and the one writer that empties it.
 
 It is independent of WebSockets: it gets two functions, one that sends a text frame and one that closes. A client that doesn't
-read only costs its own queue; no other client waits for it.
+read only fills its own queue; no other client has to wait for it.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class SendQueue:
         self.bytes += event.size
 
     def pop(self) -> tuple[str, int]:
-        """Return the next frame. It counts until `written` is called, because the socket may be slow."""
+        """Return the next frame. It counts toward the limit until `written` is called, because the socket may be slow."""
         frame, number, size = self._frames.popleft()
         return (frame if isinstance(frame, str) else frame.with_seq(number)), size
 
@@ -57,7 +57,7 @@ class SendQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue is full. The frame that exceeds the limit is still accepted; a large one would never fit otherwise."""
+        """Whether the queue is full. The frame that exceeds the limit is still accepted; otherwise a large one would never fit."""
         return self.bytes >= self.max_bytes or len(self._frames) >= self.max_frames
 
     def is_nearly_full(self, size: int) -> bool:
@@ -91,7 +91,7 @@ class SocketWriter:
         self._has_frames.set()
 
     async def reply(self, text: str) -> None:
-        """Queue a response once there is room; only its own client waits for that."""
+        """Queue a response once there is room. Only the client it is for has to wait."""
         await self.wait_for_room()
         self.reply_now(text)
 

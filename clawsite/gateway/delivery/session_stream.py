@@ -1,4 +1,4 @@
-"""The hub's delivery state of one session: how far it was sent, to whom, and what is still queued."""
+"""The hub's delivery state of one session: how much was sent, to whom, and what is still queued."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ class SessionStream:
         self.version = -1  # of the audience the recipients were chosen from
 
     def close(self) -> None:
-        """Stop sending, also for a task or timer that still holds this stream."""
+        """Stop sending, even if a task or timer still has a reference to this stream."""
         self.closed = True
         self.waiting.clear()
 

@@ -1,6 +1,6 @@
 """Database writes when a device connects: register it, hand out its token, or store a pairing request.
 
-`gateway.auth.devices` decides the handshake; `pairing` has the decisions of people.
+`gateway.auth.devices` decides whether a handshake succeeds; `pairing` stores decisions made by people.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ FACT_FIELDS = ["display_name", "platform", "device_family", "model_identifier", 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCandidate:
-    """A connecting device with a valid signature. `wanted` is None if it requested no particular scopes."""
+    """A connecting device with a valid signature. `requested_scopes` is None if it requested no particular scopes."""
 
     fingerprint: str
     public_key: str
@@ -166,7 +166,7 @@ def create_pairing_request(candidate: DeviceCandidate, account: User | None, rea
 
 
 def _requested_scopes(candidate: DeviceCandidate) -> list[str]:
-    """Return the requested scopes; by default those for chatting, not all that the owner has."""
+    """Return the requested scopes; by default those needed to chat, not all that the owner has."""
     if candidate.role != "operator":
         return []
     return sorted({READ, WRITE} if candidate.requested_scopes is None else candidate.requested_scopes)

@@ -13,13 +13,13 @@ from clawsite.gateway.protocol.frames import NEWEST_PROTOCOL
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
-# Allowed clock skew, as in OpenClaw's two generations.
+# Allowed clock skew, as in OpenClaw's older and newest protocols.
 SKEW_MS = 600_000
 SKEW_MS_NEWEST = 120_000
 
 
 class InvalidDeviceProof(Exception):
-    """The device's proof is invalid. Message and code are those that OpenClaw's clients know."""
+    """The device's proof is invalid. Its message and code are those known to OpenClaw's clients."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -98,7 +98,7 @@ def _fields(version: str, proof: Proof, signed: SignedFields) -> list[str]:
 
 
 def _normalize(text: str) -> str:
-    """Trim, and lowercase ASCII letters only: lowercasing others is ambiguous."""
+    """Trim, and lowercase only ASCII letters, because lowercasing other letters is ambiguous."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in text.strip())
 
 

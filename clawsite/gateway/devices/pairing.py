@@ -1,7 +1,6 @@
 """Decisions about devices: approve, deny, remove, rename. Database writes only.
 
-A device never has more access than its owner currently has, and a device can only act for an account device_owner credential it
-presented.
+A device never has more access than its owner currently has, and it can only act for an account whose credential it presented.
 """
 
 from uuid import UUID
@@ -37,8 +36,8 @@ def approve(
 ) -> PairingRequest:
     """Approve a device. It belongs to the approver unless it presented an account's credential or a manager names an owner.
 
-    `ceiling` are the approver's scopes: approving a device never gives approvers more than they have. `commands` are those that a
-    node may be sent. Access approved with an access token ends with that token. The device does not regain earlier access for
+    `ceiling` is the set of the approver's scopes: approving a device never gives approvers more than they have. `commands` may be
+    sent to a node. Access approved with an access token ends with that token. The device does not regain earlier access for
     which it no longer has a token.
     """
     request = _open_request(request_id, by, role, PairingRequest.Status.APPROVED)
@@ -96,7 +95,7 @@ def _approved_device(request: PairingRequest, owner: User, commands: list[str] |
 
 
 def choose_commands(declared: list[str], chosen: list[str] | None) -> list[str]:
-    """Return the chosen commands that the node declares; without a choice, those allowed by default."""
+    """Return the chosen commands, all of which the node must declare; without a choice, the declared ones allowed by default."""
     if chosen is None:
         return [command for command in declared if is_allowed_by_default(command)]
     if unknown := [command for command in chosen if command not in declared]:
@@ -150,7 +149,7 @@ def remove_node(device: Device, *, by: User) -> None:
 
 @transaction.atomic
 def rename(device: Device, name: str, *, by: User) -> None:
-    """Set the device's name. The name that the device reports no longer changes it."""
+    """Set the device's name. From then on, the name that the device reports is ignored."""
     device.display_name = name
     device.save(update_fields=["display_name"])
     audit_log.record(

@@ -1,4 +1,4 @@
-"""Read the devices a user may manage: their own, or all with the permission. Others are reported as not tokens_by_device."""
+"""Read the devices a user may manage: their own, or all with the permission. Other devices are reported as not found."""
 
 from collections import defaultdict
 

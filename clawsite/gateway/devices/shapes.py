@@ -42,8 +42,8 @@ class DeviceFacts(TypedDict):
     version: NotRequired[str]
     remoteIp: NotRequired[str]
     lastSeenAtMs: NotRequired[int]
-    commands: NotRequired[list[str]]  # those that a node declares
-    allowedCommands: NotRequired[list[str]]  # those that it may be sent
+    commands: NotRequired[list[str]]  # commands that a node declares
+    allowedCommands: NotRequired[list[str]]  # commands that may be sent to it
 
 
 def to_pair_requested(request: PairingRequest) -> PairRequested:

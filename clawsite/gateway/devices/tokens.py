@@ -36,7 +36,7 @@ def find_token(secret: str, fingerprint: str) -> DeviceToken | None:
 
 
 def prepare_token(device: Device, role: str, scopes: list[str], *, made_with: int | None = None) -> DeviceToken:
-    """Revoke the old token and create one that the device gets on its next connect. `made_with`: access token it depends on."""
+    """Revoke the old token and create one that the device gets on its next connect. `made_with`: the access token it depends on."""
     DeviceToken.objects.filter(device=device, role=role, revoked_at__isnull=True).update(revoked_at=timezone.now())
     return DeviceToken.objects.create(device=device, role=role, scopes=sorted(scopes), made_with_id=made_with)
 
@@ -65,7 +65,7 @@ def rotate_token(
 ) -> DeviceToken:
     """Revoke the token and prepare another with the same or fewer scopes, which become the device's scopes.
 
-    A token created with an access token stays bound to one.
+    If the old token depends on an access token, so does the new one.
 
     The caller calls `notify_account_changed` afterwards: a device that rotates its own token must get the new one first.
     """
@@ -112,7 +112,7 @@ def _lock_token(device: Device, role: str) -> DeviceToken:
 
 
 def record_device_use(device_pk: int, token_pk: int, address: str) -> None:
-    """Record that a device is connected; of many calls within a minute, one writes."""
+    """Record that a device is connected. Writes at most once per minute."""
     now = timezone.now()
     due = Q(last_seen_at__isnull=True) | Q(last_seen_at__lt=now - LAST_USED_UPDATE_INTERVAL)
     Device.objects.filter(due, pk=device_pk).update(last_seen_at=now, last_address=address)

@@ -27,7 +27,7 @@ from tools_app.core.definition import ToolFailed
 FileName = Literal[
     "AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md", "memory.md"
 ]
-MAX_FILE_LENGTH = 500_000  # characters; a response has room for 768 KiB
+MAX_FILE_LENGTH = 500_000  # characters; a response is limited to 768 KiB
 
 
 class FileEntry(TypedDict):

@@ -98,7 +98,7 @@ def _find_account(name: str) -> User:
 
 
 def _find_vouching_token(call: Call) -> int | None:
-    """Return this connection's access token; device tokens it creates end with it. Limited tokens can't call these methods."""
+    """Return this connection's access token; device tokens it creates depend on it. Limited tokens can't call these methods."""
     credential = call.authority.credential
     if credential.kind == "device-token":
         return DeviceToken.objects.get(pk=credential.token_id).made_with_id
@@ -154,7 +154,7 @@ class RenameAnswer(TypedDict):
 
 @method("device.pair.rename", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def pair_rename(call: Call, params: RenameParams) -> RenameAnswer:
-    """Rename a device. The name that the device reports no longer changes it."""
+    """Rename a device. From then on, the name that the device reports is ignored."""
 
     def save() -> None:
         pairing.rename(find_device(call.user, params.device_id, params.owner), params.label, by=call.user)

@@ -42,7 +42,7 @@ class StopAnswer(TypedDict):
 
 @method("panic.stop", scope=Scope.ADMIN, limited=LimitedTokenRule.HARMLESS)
 async def freeze(call: Call, params: WhatToStop) -> StopAnswer:
-    """Freeze. No more tool calls start; running work is halted within two seconds and waits."""
+    """Freeze everything, an agent or a run. No new tool calls start; running work is halted within two seconds and waits."""
     return await db.write(_freeze, call.user, params, alone=True)
 
 
@@ -89,7 +89,7 @@ async def status(call: Call, params: StatusParams) -> StatusAnswer:
 def _status(user: User, address: SessionAddress | None) -> StatusAnswer:
     active = freezes.list_visible(user)
     if address is not None:
-        # If not active, it is a session without messages, so that only its agent can be frozen.
+        # A session that does not exist yet has no runs, so only freezes of its agent or of everything can apply to it.
         session = find_session_or_none(user, address) or Session(agent=parse_key(address.own_key()).agent)
         active = freezes.list_for_session(session, active)
     stopped = [freeze_to_wire(each) for each in active]

@@ -20,11 +20,11 @@ class ModelsParams(Params):
 
     agent_id: Id | None = None
     session_key: Key | None = None
-    provider: str = Field("", max_length=100)  # only its models
+    provider: str = Field("", max_length=100)  # list only this provider's models
     view: Literal["default", "configured", "provider-config", "all"] = "default"
     refresh: bool = False
     prepared_only: bool = Field(False)
-    include_provider_capabilities: bool | None = None  # this and the following: there is no more information
+    include_provider_capabilities: bool | None = None  # this and the following are ignored: there is no more information
     include_details: bool | None = None
     include_default_models: bool | None = None
 
@@ -55,7 +55,7 @@ def list_wire_models(*, usable_only: bool) -> list[Model]:
 
 
 class AuthParams(Params):
-    refresh: bool = False  # ignored: always read again
+    refresh: bool = False  # ignored: always refreshed
     agent_id: Id | None = None  # ignored: API keys belong to the server
 
 

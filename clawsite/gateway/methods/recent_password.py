@@ -1,4 +1,4 @@
-"""Require a recently confirmed password for sensitive changes made in a browser. Tokens are exempt: every use presents them."""
+"""Require a recently confirmed password for sensitive changes made in a browser. Tokens are exempt: each use sends them."""
 
 from clawsite.accounts.sign_in import recent_password
 from clawsite.gateway.server.registry import Call

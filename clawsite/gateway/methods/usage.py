@@ -1,4 +1,4 @@
-"""Usage: tokens and cost by day, session and provider. For oneself, or for all users with the permission.
+"""Usage: tokens and cost by day, session and provider. For the caller, or for all users with the permission.
 
 A run counts for the user who started it, on the day it was accepted. Tokens from a provider's cache count as input, so
 `cacheRead` and `cacheWrite` are 0.
@@ -30,7 +30,7 @@ Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365}
 DEFAULT_DAYS = 30
 MAX_DAYS = 3_660
-YEARS = range(1970, 9000)  # far from the limits of the calendar, where adding days or a time zone fails
+YEARS = range(1970, 9000)  # stays clear of the limits of datetime, where adding days or a time zone fails
 
 
 class Period(Params):
@@ -43,7 +43,7 @@ class Period(Params):
     end_date: Day | None = None
     agent_id: Id | None = None
     agent_scope: Literal["all"] | None = None  # all agents unless `agentId` is set
-    mode: Literal["utc", "gateway", "specific"] = "utc"  # the gateway's days are in UTC
+    mode: Literal["utc", "gateway", "specific"] = "utc"  # `gateway` also means UTC
     time_zone: str | None = Field(None, min_length=1, max_length=64)
     utc_offset: str | None = Field(None, pattern=r"^UTC[+-]\d{1,2}(?::[0-5]\d)?$")
     everybody: bool = False
@@ -108,7 +108,7 @@ class SessionsParams(Period):
     group_by: Literal["instance", "family"] | None = None  # ignored: a session stays the same after a reset
     include_historical: bool | None = None
     limit: int = Field(50, ge=1, le=500)
-    include_context_weight: bool | None = None  # not measured
+    include_context_weight: bool | None = None  # ignored: not measured
 
 
 class SessionsAnswer(TypedDict):

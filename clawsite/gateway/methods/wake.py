@@ -1,4 +1,4 @@
-"""`wake`: queue an event for the next run of one's own session and optionally start a run now."""
+"""`wake`: queue an event for the next run of the caller's own session and optionally start a run now."""
 
 from typing import Annotated, Literal, NotRequired
 

@@ -44,7 +44,7 @@ class Device(models.Model):
     )
     is_node = models.BooleanField(_("node"), default=False, help_text=_("Runs commands sent by its owner"))
     scopes = models.JSONField(_("scopes"), default=list, help_text=_("The owner’s permissions this device can use as an operator"))
-    # Requesting the same scopes again, after fewer were granted, is not a new request.
+    # Stored because requesting the same scopes again, after fewer were granted, is not a new request.
     asked_scopes = models.JSONField(_("requested scopes"), default=list)
     declared = models.JSONField(_("reported by node"), default=dict, help_text=_("What the node reported when it last connected"))
     allowed_commands = models.JSONField(_("allowed commands"), default=list, help_text=_("Commands the node can be asked to run"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class PairingRequestQuerySet(models.QuerySet["PairingRequest"]):
     def for_user(self, user: "User") -> "PairingRequestQuerySet":
-        """Requests the user may decide: those with their own credentials or with none, or all with the permission."""
+        """Requests the user may decide: those made with their credentials or with none, or all with the permission."""
         return (
             self if user.is_active and user.has_perm(MANAGE_ANY_DEVICE) else self.filter(Q(account=user) | Q(account__isnull=True))
         )

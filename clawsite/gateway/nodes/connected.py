@@ -22,7 +22,7 @@ from clawsite.infra.waits import Waiters
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 2.0  # in case the hint of a result was lost
+POLL_SECONDS = 2.0  # in case the bus message about a result was lost
 DISCONNECTED_MESSAGE = "the node disconnected before it responded; it is unknown whether the command ran"
 
 
@@ -48,7 +48,7 @@ class ConnectedNodes:
     async def _give_up(self, invocation_id: str) -> None:
         try:
             await db.write(invocations.end_invocation, invocation_id, error=(UNAVAILABLE, DISCONNECTED_MESSAGE))
-        except ClawError as error:  # it ends at its timeout
+        except ClawError as error:  # the invocation will end at its timeout
             log.warning("could not store the end of an invocation: %s", error.message, extra={"invocation": invocation_id})
 
     def handle_message(self, message: dict[str, Any]) -> None:

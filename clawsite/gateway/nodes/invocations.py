@@ -54,7 +54,7 @@ def _list_commands(declared: dict[str, Any]) -> str:
 
 
 def find_invocation(user: User, device: Device, request: InvocationRequest) -> NodeInvocation | None:
-    """Find the invocation with this idempotency key; CONFLICT if it was a different one."""
+    """Find the invocation with this idempotency key. Raise Conflict if the request was different."""
     existing = NodeInvocation.objects.filter(owner=user, idempotency_key=request.idempotency_key).first()
     if existing and (existing.device_id, existing.request_hash) != (device.pk, request.request_hash):
         raise Conflict("the idempotencyKey was used for a different invocation; use a new one")
@@ -104,7 +104,7 @@ def claim_invocation(invocation_id: str) -> NodeInvocation | None:
 
 
 def list_unsent(device_pks: list[int]) -> list[tuple[str, int]]:
-    """Return (invocation, device) of those not sent yet, in case the bus lost a message."""
+    """Return (invocation, device) for invocations not sent yet, in case a message was lost on the bus."""
     rows = NodeInvocation.objects.filter(device__in=device_pks, status=Status.PENDING, expires_at__gt=timezone.now())
     return [(str(pk), device) for pk, device in rows.order_by("created_at").values_list("pk", "device_id")[:100]]
 

@@ -37,7 +37,7 @@ def to_wire(text: str) -> NodeResult:
 
 
 def fits_reply(text: str) -> bool:
-    """Whether the result fits. Measured as it will be sent, because nested JSON text gets longer by escaping."""
+    """Whether the result fits. Measured as it will be sent, because escaping makes nested JSON text longer."""
     return len(text) <= MAX_RESULT_BYTES and _size(to_wire(text)) <= MAX_RESULT_BYTES
 
 

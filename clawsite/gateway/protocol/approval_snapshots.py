@@ -51,7 +51,7 @@ class ApprovalSnapshot(TypedDict):
 
 
 def to_snapshot(approval: Approval, session_key: str | None) -> ApprovalSnapshot:
-    """`session_key` is the recipient's key of the session; None if there is no session."""
+    """Build a snapshot. `session_key` is the recipient's key for the session; None if there is no session."""
     snapshot = ApprovalSnapshot(
         id=str(approval.pk),
         urlPath=f"/approvals/{approval.pk}/",

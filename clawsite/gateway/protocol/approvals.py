@@ -1,4 +1,4 @@
-"""Approval requests in messages and responses: those of a session's tool calls, and denials that a rule could prevent."""
+"""Approval requests in messages and responses: those for a session's tool calls, and denials that a rule could prevent."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from tools_app.models.approval import ApprovalQuerySet
 
 
 def add_approvals(session: Session, messages: Sequence[dict[str, Any]]) -> None:
-    """Add approval requests to the messages with their tool calls. Call IDs are unique in a run, not in a session."""
+    """Add approval requests to the messages that contain their tool calls. Call IDs are unique in a run, not in a session."""
     calls = [(message, block["id"]) for message in messages for block in _list_calls(message)]
     if not calls:
         return
@@ -32,7 +32,7 @@ def add_approvals(session: Session, messages: Sequence[dict[str, Any]]) -> None:
         "decided_by", "run"
     )
     rows = rows.prefetch_related("grants")
-    # The last one counts: a canceled request may have been made again.
+    # The last one counts, because a canceled request may have been repeated.
     by_call = {
         (row.run.run_id if row.run else None, row.call_id): row for row in rows.defer("plan", "shown").order_by("created_at")
     }
@@ -67,7 +67,7 @@ def _list_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 DECISIONS = ("allow-once", "allow-always", "deny")  # those known to OpenClaw's clients
-MAX_OPEN = 50  # sent with the state of one session
+MAX_OPEN = 50  # pending requests sent with the state of one session
 
 
 class Asked(TypedDict):

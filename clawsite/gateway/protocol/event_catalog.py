@@ -137,7 +137,7 @@ class Health(TypedDict, total=False):
 @dataclass(frozen=True, slots=True)
 class EventType:
     payload: Any
-    droppable: bool = False  # a slow client misses these before it is disconnected
+    droppable: bool = False  # a slow client loses these first, before it is disconnected
     roles: tuple[str, ...] = ("operator",)  # which roles get it
 
 

@@ -15,7 +15,7 @@ from clawsite.infra.bounded_json import count_values
 from clawsite.infra.text import make_storable
 from clawsite.infra.validation import describe_first_error
 
-MAX_VALUES = 300_000  # per frame: 40 MB and 0.05 s to parse. The largest frame could contain 9 million empty lists
+MAX_VALUES = 300_000  # per frame; parsing them takes 40 MB and 0.05 s. The largest frame could contain 9 million empty lists
 
 PROTOCOLS = (1, 3, 4)  # version 2 was never used
 NEWEST_PROTOCOL = PROTOCOLS[-1]
@@ -157,9 +157,9 @@ def parse_request(text: str) -> Request:
         raise BadFrame(f"invalid frame: more than {MAX_VALUES} values")
     try:
         value = orjson.loads(text)
-    except ValueError as error:  # also a lone surrogate, and nesting deeper than 1,024
+    except ValueError as error:  # also raised for a lone surrogate and for nesting deeper than 1,024
         raise BadFrame("invalid frame: not JSON") from error
-    if "\\u0000" in text:  # otherwise skip walking the whole value
+    if "\\u0000" in text:  # checked first, to avoid walking the whole value
         value = make_storable(value)
     try:
         return Request.model_validate(value)

@@ -8,7 +8,7 @@ from clawsite.gateway.protocol.event_catalog import Health
 from clawsite.gateway.protocol.frames import Dialect
 from sessions_app.sessions.attachments import MAX_INLINE_BYTES
 
-# OpenClaw capabilities that are supported: models.list reports whether each model is available.
+# Supported OpenClaw capabilities. This one means that models.list reports whether each model is available.
 CAPABILITIES = ("published-model-catalog",)
 CLASSIC_ONLY = frozenset({"id", "key", "status", "capabilities"})
 

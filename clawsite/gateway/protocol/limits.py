@@ -6,12 +6,12 @@ MAX_FIRST_FRAME_BYTES = 65_536  # before `connect`, when the client is not authe
 MAX_FRAME_BYTES = 26_214_400
 MAX_BUFFERED_BYTES = 1 << 20
 MAX_BUFFERED_FRAMES = 1_000
-# A response is paged so that it fits into the buffer together with some events: three quarters of it.
+# Responses are paged to at most three quarters of the buffer, so that there is room for some events.
 MAX_REPLY_BYTES = 768 << 10
 
 TICK_SECONDS = 15.0  # clients consider the connection stalled after two of these without traffic
 HEALTH_SECONDS = 60.0
-PRESENCE_PAUSE_SECONDS = 1.0  # at most one presence event in this time, however many clients connect and disconnect
+PRESENCE_PAUSE_SECONDS = 1.0  # minimum time between presence events, however many clients connect and disconnect
 SEEN_SECONDS = 300.0  # how often browsers with open pages are recorded as seen
 RECHECK_SECONDS = 60.0  # a socket's account, token or sign-in is rechecked at least this often
 

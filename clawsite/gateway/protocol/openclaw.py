@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol.events.sessions import Message, SessionMessage
 
-MAX_PENDING = 20  # as many as their clients accept; `total` is the full count
+MAX_PENDING = 20  # as many as OpenClaw's clients accept; `total` is the full count
 
 
 class InFlightRun(TypedDict):
@@ -51,7 +51,7 @@ def _to_pending_input(prompt: Mapping[str, Any]) -> PendingInput:
 
 
 def add_identity(message: dict[str, Any]) -> dict[str, Any]:
-    """Add the message's identity where OpenClaw's clients expect it, so that none is shown twice."""
+    """Add the message's identity where OpenClaw's clients expect it, so that no message is shown twice."""
     identity = {"id": message["messageId"], "seq": message["position"]}
     if run_id := message.get("runId"):
         identity["runId"] = run_id

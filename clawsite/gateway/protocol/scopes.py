@@ -12,7 +12,7 @@ class Scope(StrEnum):
     PAIRING = "operator.pairing"
 
 
-# What a requested scope includes. OpenClaw's clients only request `operator.admin` and mean all scopes.
+# What a requested scope includes. OpenClaw's clients only request `operator.admin`, meaning all scopes.
 _IMPLIED_SCOPES = {
     Scope.ADMIN: frozenset(Scope),
     Scope.WRITE: frozenset({Scope.WRITE, Scope.READ}),
@@ -20,7 +20,7 @@ _IMPLIED_SCOPES = {
 
 
 def expand_scopes(requested: Iterable[str]) -> frozenset[str] | None:
-    """Expand the requested scopes; None if the list is empty, which means all. Unknown names are ignored."""
+    """Expand the requested scopes. Return None, which means all, if the list is empty. Unknown names are ignored."""
     requested = list(requested)
     if not requested:
         return None

@@ -1,6 +1,6 @@
 """Dispatch request frames to methods: authorize, validate, call, respond. There is one dispatcher per connection.
 
-Every request is a separate task, so that a call that waits for minutes never blocks the one that ends the wait. Requests that
+Every request is a separate task, so that a call that waits for minutes never blocks the call that ends the wait. Requests that
 start runs in the same session keep their order of arrival.
 """
 
@@ -71,7 +71,7 @@ class Dispatcher:
             task.cancel()
 
     async def _wait_for_room(self) -> None:
-        """Wait for a free slot without reading more from the socket, so a burst is handled at the speed of its responses."""
+        """Wait for a free slot without reading more from the socket, so a burst is only read as fast as it is answered."""
         if len(self._running) < limits.MAX_REQUESTS_IN_FLIGHT:
             return
         self._answered.clear()
@@ -169,7 +169,7 @@ class Dispatcher:
         payload = error.payload if isinstance(error, ErrorWithPayload) else None
         with db.errors_in_language(self._language):
             shape = describe_error(error, method=request.method)
-        if shape["code"] == Forbidden.code and self._connection.protocol == 3:  # its clients only know five codes
+        if shape["code"] == Forbidden.code and self._connection.protocol == 3:  # protocol 3 clients only know five codes
             shape["code"] = InvalidRequest.code
         return encode_failure(request.id, shape, payload)
 

@@ -46,7 +46,7 @@ class HandshakeResult:
 async def perform_handshake(
     line: SocketWriter, request: Request, handshake: HandshakeInfo, runtime: Runtime, nonce: str
 ) -> HandshakeResult:
-    """Admit a client. `nonce` is that of its challenge. HandshakeRejected has the error to send and the close code."""
+    """Admit a client, or raise HandshakeRejected with the error to send and the close code. `nonce` is that of its challenge."""
     params = _parse_connect_params(request)
     protocol = choose_protocol(params.min_protocol, params.max_protocol)
     if protocol is None:
@@ -98,7 +98,7 @@ def _parse_connect_params(request: Request) -> ConnectParams:
 def _check_origin(params: ConnectParams, handshake: HandshakeInfo) -> HandshakeInfo:
     """Check scheme, host and port of the Origin header. Programs send none; they must authenticate by token or device, not cookie.
 
-    So must pages of other programs: the browser sends our cookie with them too, which says nothing about who wrote the page.
+    So must pages of other programs: the browser sends our cookie from them too, so it doesn't prove who wrote the page.
     """
     secret = bool(read_secret(params) or params.device or params.role == "node")
     if (handshake.origin is None and secret) or handshake.origin in settings.ALLOWED_ORIGINS:

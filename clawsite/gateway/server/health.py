@@ -65,7 +65,7 @@ def freeze_to_wire(freeze: Freeze) -> Stop:
 
 
 def list_freeze_ids() -> frozenset[int]:
-    """Return the active freezes' IDs; if they change, all clients are notified."""
+    """Return the IDs of the active freezes. If they change, all clients are notified."""
     return frozenset(freeze.pk for freeze in freezes.list_active())
 
 

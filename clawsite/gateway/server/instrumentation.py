@@ -9,7 +9,7 @@ from clawsite.gateway.protocol.frames import Request
 from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import metrics, tracing
 
-# Looking up a labeled series takes longer than counting; there is one per method and code.
+# Cached, because looking up a labeled series takes longer than counting. There is one per method and code.
 _requests = functools.cache(functools.partial(metrics.requests.labels, "socket"))
 _seconds = metrics.request_seconds.labels("socket")
 

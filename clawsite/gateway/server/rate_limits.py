@@ -1,6 +1,6 @@
 """Rate limits of one process: requests per connection and per account, and unfinished handshakes per address.
 
-In memory and per process. Wrong credentials are counted in the database, by `accounts.sign_in.throttle`.
+Kept in memory, per process. Wrong credentials are counted in the database, by `accounts.sign_in.throttle`.
 """
 
 import time
@@ -11,14 +11,14 @@ from clawsite.gateway.protocol import limits
 
 
 class Bucket:
-    """A token bucket: a rate per second, and a burst."""
+    """A token bucket with a rate per second and a burst size."""
 
     def __init__(self, rate: float, burst: float, now: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._now = rate, burst, now
         self._left, self._at = burst, now()
 
     def wait_ms(self) -> int:
-        """Take a token. Return 0 if there was one, otherwise the time until there is."""
+        """Take a token. Return 0 if there was one, otherwise the time until the next one is available."""
         now = self._now()
         self._left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now

@@ -40,7 +40,7 @@ from sessions_app.events.epoch import current_epoch
 
 log = logging.getLogger(__name__)
 
-SHUTDOWN_SECONDS = 2.0  # for the last frames to be sent before the server closes the sockets
+SHUTDOWN_SECONDS = 2.0  # time to send the last frames before the server closes the sockets
 BUS_START_SECONDS = 0.5
 
 
@@ -175,7 +175,7 @@ class Runtime:
                 self.hub.send_to_owner(message["owner"], OutgoingEvent("node.event", payload, payload))
 
     async def _notify_pairing(self, message: dict[str, Any]) -> None:
-        """Notify those who may decide. A request with an account's credentials is only shown to that account and to managers."""
+        """Notify users who may decide. A request with an account's credentials is only shown to that account and to managers."""
         if not self.hub.audience:
             return
         try:
@@ -230,7 +230,7 @@ class Runtime:
         try:
             await self.check_epoch()
             self._active_sessions = await db.read(health.count_active_sessions)
-        finally:  # a tick shows that the connection is alive, even if the database is not
+        finally:  # a tick shows that the connection is alive, even if the database is unavailable
             now = clock.now_ms()
             classic = {"ts": now, "activeSessions": self._active_sessions}
             self.hub.broadcast(OutgoingEvent("tick", {"ts": now}, classic, droppable=True), to="everybody")
@@ -274,7 +274,7 @@ class Runtime:
         self.versions.health += 1
 
     async def _check_freezes(self) -> None:
-        """Notify all clients of freezes and resumes. Also polled, because `claw panic` has no bus."""
+        """Notify all clients of freezes and resumes. Also polled, because `claw panic` runs without a bus."""
         try:
             freeze_ids = await db.read(health.list_freeze_ids)
         except ClawError:  # the database is unavailable, which is reported elsewhere
@@ -319,7 +319,7 @@ def rate_limits() -> RateLimits:
 def count_online() -> int | None:
     """Count connected clients across all processes; None if this process has no gateway. Safe to call from any thread."""
     runtime = _current
-    return None if runtime is None else len(runtime.presence.entries()) - 1  # without the server's own
+    return None if runtime is None else len(runtime.presence.entries()) - 1  # minus the server's own entry
 
 
 def _runtime_of_loop() -> Runtime:

@@ -71,7 +71,7 @@ class WebSocketHandler:
         self._reject_frame("invalid", "invalid frame: binary frames are not used")
 
     def _reject_frame(self, id: str, message: str) -> None:
-        """Send an error after the handshake; close the connection before it."""
+        """Respond with an error if the handshake is complete; otherwise close the connection."""
         if self._established:
             self._socket_writer.reply_now(bad_frame_response(id, message))
         else:
@@ -129,7 +129,7 @@ class WebSocketHandler:
     async def _write(self) -> None:
         try:
             await self._socket_writer.write()
-        except OSError:  # the client has disconnected; the server calls `lost`
+        except OSError:  # the client has disconnected; the server calls `handle_disconnect`
             self._socket_writer.discard()
 
     def _handshake_timed_out(self) -> None:

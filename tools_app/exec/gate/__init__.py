@@ -1,1 +1,1 @@
-"""Decide whether a command line runs, needs approval, or is denied. Pure."""
+"""Decide whether a command line runs, needs approval, or is denied. Never runs the line."""

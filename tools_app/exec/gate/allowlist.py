@@ -37,7 +37,7 @@ def find_misses(program: Program, allow: Iterable[AllowEntry]) -> tuple[GateReas
     if not entries:
         return (GateReason("not-allowlisted", f"{program.name} ({executable.realpath}) is not on the allowlist."),)
     if program.shape is not None and any(entry.shape is not None and matches_shape(program, entry.shape) for entry in entries):
-        return program.standing  # a person has seen these arguments, but not the files
+        return program.standing  # an approver has seen these arguments, but not the files
     if all(entry.shape is not None for entry in entries):
         return (GateReason("other-arguments", f"{program.name} is only on the allowlist with other arguments."),)
     return (*program.standing, *program.doubts)
@@ -79,7 +79,7 @@ def _compile_glob(glob: str) -> re.Pattern[str]:
 
 
 def make_shape(bases: Sequence[str], words: Iterable[Word], *, certain: bool) -> tuple[str, ...] | None:
-    """The arguments as "always allow" stores them: exactly these words; for read-only programs, any operands."""
+    """The arguments as "always allow" stores them: exactly these words; for read-only programs, the options and any operands."""
     texts = [word.text for word in words]
     if certain and canonical_names(*bases) <= READ_ONLY_PROGRAMS:
         chosen = [text for text in texts if text is not None and text.startswith("-")]

@@ -1,7 +1,7 @@
 """Commands that no rule and no person can allow: their only use is to destroy the machine or to escape supervision.
 
-Works on parsed commands with quotes resolved, never on the text of the line; also inside substitutions, and behind programs that
-start others. Keep it short: approval handles everything that is merely risky.
+Works on parsed commands with quotes resolved, never on the text of the line; also covers commands inside substitutions and those
+started by wrappers. Keep the list short: approval handles everything that is merely risky.
 """
 
 import os
@@ -28,7 +28,7 @@ CODE_RUNNERS = SHELLS | frozenset(INTERPRETERS) | {"eval", "source", ".", "deno"
 
 @dataclass(frozen=True, slots=True)
 class CommandWords:
-    """A command with everything literal about it; for words that are expanded, their literal prefix."""
+    """The literal words of a command; for a word with expansions, its literal prefix."""
 
     name: str
     arguments: tuple[str, ...]
@@ -51,7 +51,7 @@ class CommandWords:
 class BlockRule:
     code: str
     reason: str
-    names: frozenset[str]  # of the programs; empty for any
+    names: frozenset[str]  # of the programs it applies to
     matches: Callable[[CommandWords, ExecContext], bool]
 
 
@@ -60,7 +60,7 @@ def _always(command: CommandWords, context: ExecContext) -> bool:
 
 
 def _hits_protected_path(command: CommandWords, context: ExecContext) -> bool:
-    """The root, a system directory, a home, or a directory that contains the workspace."""
+    """Whether an operand is the root, a system directory, a home, or a directory that contains the workspace."""
     home = os.path.expanduser("~")
     for operand in command.operands():
         if HOME_PATTERN.fullmatch(operand) or operand in ("$HOME", "$HOME/"):
@@ -201,7 +201,7 @@ def find_blocked(commands: Sequence[ShellCommand], writes: Sequence[Redirection]
 
 
 def _reads_code(command_words: CommandWords, command: ShellCommand) -> bool:
-    """Whether it reads code from its input or from a substitution in its arguments. A named script only reads data there."""
+    """Whether it reads code from its input or from a substitution in its arguments. With a named script, input is only data."""
     if command.nested_names & DOWNLOADERS:
         return True
     return (
@@ -212,7 +212,7 @@ def _reads_code(command_words: CommandWords, command: ShellCommand) -> bool:
 
 
 def _possible_commands(command: ShellCommand, context: ExecContext) -> Iterator[CommandWords]:
-    """The command, and what it could start if it is a wrapper: any of its words may be the name."""
+    """Yield the command and, if it is a wrapper, what it could start: any of its words may be the program."""
 
     def resolve(path: str) -> list[str]:
         return real_paths(path, command.cwds or frozenset({str(context.cwd)}), context)
@@ -228,7 +228,7 @@ def _possible_commands(command: ShellCommand, context: ExecContext) -> Iterator[
 
 
 def _literal_prefix(lead: str, dynamic: str) -> str:
-    """Enough of an expanded word to see where it points."""
+    """Return enough of an expanded word to tell what it refers to."""
     if dynamic == "a ~ path":
         return "~"
     if dynamic == "the variable $HOME":

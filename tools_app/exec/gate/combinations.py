@@ -1,4 +1,4 @@
-"""Find parts that are harmless alone but not together with the rest of the line. Lists file names; starts nothing."""
+"""Find parts of a line that are harmless alone but not together with the rest. Lists file names; starts nothing."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -45,8 +45,8 @@ def _has_dashed_names(call: ProgramCall) -> bool:
 def _find_written_code(
     command: ShellCommand, call: ProgramCall, walked: WalkResult, started: Sequence[StartedProgram]
 ) -> Iterable[GateReason]:
-    """The call runs code of the workspace, and the line writes content there. Only the code decides which files it reads, so any
-    may be one of them; exceptions are its own output, if not in a loop, and logs."""
+    """Find files that the line writes and the call might run as code of the workspace. Only the code determines what it reads, so
+    any written file counts, except the call's own output (outside loops) and logs."""
     written = [
         (write.target.text or "", write.cwds, write.command is command and command.once)
         for write in walked.writes
@@ -64,5 +64,5 @@ def _find_written_code(
 
 
 def _is_tee_of(tee: ShellCommand, command: ShellCommand) -> bool:
-    """Whether it reads the output of only this command: like a redirection, with a copy."""
+    """Whether this tee reads only the output of this command, and so works like a redirection."""
     return tee.once and command.once and bool(tee.upstream) and all(each is command for each in tee.upstream)

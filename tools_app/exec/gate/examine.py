@@ -107,7 +107,7 @@ def _argv(walked: WalkResult, programs: Sequence[Program]) -> tuple[str, ...] | 
 
 
 def _to_parts(line: str, walked: WalkResult) -> tuple[LinePart, ...]:
-    """Convert offsets to characters: parsers count bytes."""
+    """Convert the marks to parts with character offsets: parsers count bytes."""
     raw = line.encode()
 
     def characters(offset: int) -> int:

@@ -1,4 +1,4 @@
-"""The known names under which a file can be called: a link to vim is vim, whatever its name. Reads directories only."""
+"""Find the known names of an executable file: a link to vim is vim, whatever its name. Only reads directories."""
 
 import os
 from collections.abc import Iterable
@@ -7,13 +7,14 @@ from functools import lru_cache
 from tools_app.exec.gate.programs.registry import MULTI_CALL, RULES, canonical_name, is_known
 from tools_app.exec.gate.types import ExecContext, Executable
 
-ALTERNATIVES_DIRECTORY = "/etc/alternatives"  # Debian's links lead through it; changing one changes no program directory
+ALTERNATIVES_DIRECTORY = "/etc/alternatives"  # Debian's links lead through it; changing one does not touch the program directories
 
 
 def list_names(executable: Executable, context: ExecContext) -> Iterable[str]:
     """Other names of the file on the fixed PATH, through hard or symbolic links.
 
-    If the lists know both the called name and the file's name, that is enough: git is also named git-shell and acts by its name.
+    If the lists contain both the called name and the file's name, these are enough: git is also installed as git-shell, but acts
+    by the name it is called with.
     """
     called, file = (canonical_name(os.path.basename(path)) for path in (executable.name, executable.realpath))
     if (is_known(called) and is_known(file)) or file in MULTI_CALL:
@@ -50,5 +51,5 @@ def _read_mtime(directory: str) -> int:
 
 
 def _file_key(identity: str) -> str:
-    """Device and inode, which an identity starts with."""
+    """The device and inode at the start of an identity."""
     return ":".join(identity.split(":")[:2])

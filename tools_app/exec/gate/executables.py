@@ -1,4 +1,4 @@
-"""Which file a command name starts, who could change it, and how it is identified. Only reads files."""
+"""Find the file that a command name starts, who could change it, and its identity. Only reads files."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tools_app.exec.gate.types import ExecContext, Executable, Script
 
-MAX_HASHED_BYTES = 8 * 1024 * 1024  # of all scripts of a line together: some 20 ms
+MAX_HASHED_BYTES = 8 * 1024 * 1024  # total for all scripts of a line; takes about 20 ms
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -51,7 +51,7 @@ def find_on_path(name: str, context: ExecContext) -> str | None:
 
 
 def to_host_path(path: str, context: ExecContext) -> str:
-    """Translate an absolute path of the line to the host's: in a sandbox the workspace has another path."""
+    """Translate an absolute path in the line to a host path: in a sandbox, the workspace has a different path."""
     if context.mount_point and context.writable and (path + "/").startswith(f"{context.mount_point}/"):
         return (
             os.path.join(context.writable[0], os.path.relpath(path, context.mount_point)) if ".." not in path.split("/") else path

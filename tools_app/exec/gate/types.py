@@ -1,4 +1,4 @@
-"""Values of the exec gate: input, findings, verdict. No I/O, no rules."""
+"""Data types of the exec gate: input, findings, verdict. No I/O, no rules."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ PartKind = Literal["program", "builtin", "argument", "operator", "redirect", "as
 
 
 def split_names(text: str) -> frozenset[str]:
-    """Split a text into a set of names: these lists are long, and people have to read them."""
+    """Split a string into a set of names. Keeps the long lists readable."""
     return frozenset(text.split())
 
 
@@ -32,7 +32,7 @@ class GateRules:
 
 @dataclass(frozen=True, slots=True)
 class ExecContext:
-    """Where the line would run. All paths are resolved, as the host sees them."""
+    """Where the line would run. All paths are resolved host paths."""
 
     cwd: Path
     writable: tuple[Path, ...]  # the workspace first; writing elsewhere needs approval
@@ -60,7 +60,7 @@ class Executable:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A file whose content the line would run, as far as the line or the program determines it."""
+    """A file whose content the line would run, as far as it is known from the line and the program."""
 
     path: str  # resolved
     identity: str  # SHA-256 of the content; for large files device, inode, size and times; empty if missing
@@ -102,7 +102,7 @@ class Analysis:
     refused: tuple[GateReason, ...] = ()  # by the character filter or the blocklist: no rule can allow it
     parts: tuple[LinePart, ...] = ()
     writes: tuple[str, ...] = ()  # literal paths it writes to
-    access_hints: tuple[str, ...] = ()  # other hints: "network", "other processes"
+    access_hints: tuple[str, ...] = ()  # other access: "network", "other processes"
     unparsed: bool = False  # it could not be parsed, so the blocklist does not apply
 
 

@@ -1,8 +1,8 @@
-"""The exec gate: what a command line would do, and whether it is allowed. Any doubt needs approval; nothing here runs the line.
+"""The exec gate: what a command line would do, and whether it is allowed. Any doubtful line needs approval; nothing here runs it.
 
 `analyze` parses the line and inspects files, regardless of the rules; `judge` is pure and compares the analysis with the rules;
-`make_grant_entries` returns what "always allow" would store. The gate saves approvals; the sandbox is the security boundary.
-The analyzed line is exactly what must run: `bash --norc --noprofile -c` with the same bytes.
+`make_grant_entries` returns what "always allow" would store. The gate reduces the number of approvals; the sandbox is the
+security boundary. The analyzed line is exactly what must run: `bash --norc --noprofile -c` with the same bytes.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ async def analyze(line: str, context: ExecContext) -> Analysis:
         return _unparsed_analysis(line, f"The line could not be read: {error}.")
     except RecursionError:
         return _unparsed_analysis(line, "The line is nested too deeply.")
-    except Exception as error:  # whatever it was, a person has to review it
+    except Exception as error:  # whatever the cause, the line needs approval
         return _unparsed_analysis(line, f"The line could not be analysed ({type(error).__name__}).")
 
 
@@ -92,13 +92,13 @@ async def _parse_cached(line: str) -> ParsedLine:
 
 
 def judge(analysis: Analysis, rules: GateRules) -> GateVerdict:
-    """Compare an analysis with the rules. Refusals stay refused; doubts need approval, or are denied if asking is off."""
+    """Compare an analysis with the rules. Refused lines are always denied; doubts need approval, or are denied if asking is off."""
     if analysis.refused:
         return GateVerdict("deny", analysis.refused, analysis)
     if rules.security == "deny":
         return GateVerdict("deny", (GateReason("security-deny", "Running commands is disabled here."),), analysis)
     if rules.security == "full":
-        # Only lines that could not be parsed are in doubt: the blocklist was not applied to them.
+        # Only lines that could not be parsed need approval, because the blocklist was not applied to them.
         reasons = analysis.doubts if analysis.unparsed else ()
     else:
         misses = [reason for program in analysis.programs for reason in find_misses(program, rules.allow)]
@@ -111,7 +111,7 @@ def judge(analysis: Analysis, rules: GateRules) -> GateVerdict:
 
 
 def hash_analysis(analysis: Analysis) -> str:
-    """Hash the findings about a line. It changes if files change that the findings depend on."""
+    """Hash the findings about a line. The hash changes if files that the findings depend on change."""
     findings = [analysis.refused, analysis.doubts, [(each.name, each.standing, each.doubts) for each in analysis.programs]]
     return hashlib.sha256(orjson.dumps(findings)).hexdigest()
 

@@ -44,14 +44,14 @@ def record_start(command: UUID, plan: ExecPlan, *, worker: str, process: Process
         freezes.check_not_frozen(plan.agent, plan.run)
     except freezes.RunFrozen as stop:
         raise StartCanceled(str(stop)) from None
-    # Read afterwards: the check above waits for a stop in progress.
+    # Read after the check above, because it waits for a stop in progress.
     run = Run.objects.only("session_id", "generation", "abort_requested_at").get(pk=plan.run)
     if run.abort_requested_at is not None:
         raise StartCanceled("this run is being stopped")
     answer = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash, status=Approval.Status.USED)
     row = Command.objects.create(
         id=command,
-        name=f"cmd-{Command.objects.filter(session_id=run.session_id).count() + 1}",  # one run of a session at a time
+        name=f"cmd-{Command.objects.filter(session_id=run.session_id).count() + 1}",  # unique: a session has only one run at a time
         session_id=run.session_id,
         run_id=plan.run,
         generation=run.generation,
@@ -72,7 +72,7 @@ def record_start(command: UUID, plan: ExecPlan, *, worker: str, process: Process
 def record_end(
     command: UUID, to: Status, *, exit_code: int | None = None, signal: str = "", reason: str = "", printed: int = 0
 ) -> bool:
-    """End a row; nothing else does. Return False if it had already ended, because its worker was considered dead."""
+    """Record a command's end; nothing else does. Returns False if it had already ended because its worker was presumed dead."""
     running = Command.objects.filter(pk=command, status=Status.RUNNING)
     stamp = {"exit_code": exit_code, "signal": signal, "reason": reason[:200], "ended_at": clock.now()}
     if not running.update(status=to, **stamp):
@@ -106,7 +106,7 @@ def _notify_session(command: Command) -> None:
 
 
 def _record_audit(action: str, command: Command) -> None:
-    """Record every start and end, in its transaction: in the audit log with the command line, in the log file without it."""
+    """Record a start or end in the same transaction: with the command line in the audit log, without it in the log file."""
     agent = command.plan["agent"]
     ended = {"status": command.status, "exit": command.exit_code, "signal": command.signal, "reason": command.reason}
     audit_log.record(
@@ -127,7 +127,7 @@ def _record_audit(action: str, command: Command) -> None:
 
 
 def put_in_background(command: UUID, shown: int) -> bool:
-    """Move a command to the background; its run continues. `shown`: how much output the agent has seen. False: it has ended."""
+    """Move a command to the background; its run continues. `shown`: how much output the agent has seen. False if it has ended."""
     return bool(Command.objects.filter(pk=command, status=Status.RUNNING).update(background=True, read_end=shown))
 
 
@@ -185,7 +185,7 @@ def find_unwanted(commands: Collection[UUID]) -> dict[UUID, str]:
 
 
 def list_orphaned(worker: str, held: Collection[UUID]) -> list[Command]:
-    """Running commands whose worker is gone or unresponsive for longer than a lease, and own ones this worker does not hold."""
+    """Running commands whose worker is gone or unresponsive for longer than a lease, and this worker's own that it doesn't hold."""
     ours = Q(worker=worker)
     lost = ~ours & ~Q(worker__in=workers.list_recent().values("pk")) | ours & ~Q(pk__in=held)
     return list(Command.objects.filter(lost, status=Status.RUNNING))
@@ -207,7 +207,7 @@ def count_in_background(session_id: str) -> int:
 
 
 def read_output_since(command: Command, offset: int) -> tuple[str, int]:
-    """Return the stored output from an offset on, and how many characters before it were dropped."""
+    """Return the stored output from an offset on, and how many characters of it are missing."""
     pieces = command.output.filter(begin__gt=offset - MAX_PENDING_CHARACTERS).order_by("begin").values_list("begin", "text")
     text, dropped = [], 0
     for begin, piece in pieces:
@@ -225,7 +225,7 @@ def mark_read(command: UUID, offset: int) -> None:
 
 @transaction.atomic
 def clear_output(command: Command) -> bool:
-    """Delete the output of an ended command. False: it is still running."""
+    """Delete the output of an ended command. Returns False if it is still running."""
     ended = Command.objects.filter(pk=command.pk).exclude(status=Status.RUNNING)
     if not ended.update(cleared_at=clock.now()):
         return False

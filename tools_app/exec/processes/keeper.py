@@ -32,7 +32,7 @@ from tools_app.models import Command, CommandInput
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 0.3  # between two writes of a background command's output; the first is written immediately
-RETRY_SECONDS = 1.0  # before retrying to record an end
+RETRY_SECONDS = 1.0  # before trying again to record an end
 
 WORKER_GONE_REASON = "the worker that had it is gone, and with it the process"
 NOT_STARTED_REASON = "it was not started"
@@ -48,7 +48,7 @@ class PlanChanged(Exception):
 
 @dataclass(eq=False)
 class RunningCommand:
-    """A command running in this worker. The foreground reads `collector` and `printed`; in the background, output goes to rows."""
+    """A command running in this worker. A foreground call reads `collector` and `printed`; background output goes to rows."""
 
     id: UUID
     name: str
@@ -69,7 +69,7 @@ class RunningCommand:
 
 
 class CommandManager:
-    """One per worker. `look` is called periodically, and soon after `changed` is set."""
+    """One per worker. `poll` is called periodically, and soon after `changed` is set."""
 
     def __init__(self, worker: str) -> None:
         self.changed = asyncio.Event()
@@ -92,7 +92,7 @@ class CommandManager:
     async def start(self, plan: ExecPlan, *, may_act: Callable[[], bool]) -> RunningCommand:
         """Start exactly this plan. The row is committed before the command runs; the lease is checked last.
 
-        Building a sandbox takes long enough to swap a program in the workspace, so the plan is checked again when it is ready.
+        While the sandbox is built, a program in the workspace could be swapped, so the plan is checked again when it is ready.
         """
         command = uuid.uuid4()
         started: list[Command] = []
@@ -130,7 +130,7 @@ class CommandManager:
         return cmd
 
     async def put_in_background(self, cmd: RunningCommand) -> bool:
-        """Move a command to the background; its run, which has seen the output so far, continues. False: it has ended."""
+        """Move a command to the background; its run has seen the output so far and continues. Returns False if it ended."""
         if not await db.write(commands.put_in_background, cmd.id, cmd.printed.end):
             return False
         cmd.in_background.set()
@@ -159,7 +159,7 @@ class CommandManager:
                 cmd.input_task = asyncio.create_task(self._handle_inputs(cmd, inputs))
 
     async def end_commands_of_runs(self, run_pks: Sequence[int]) -> None:
-        """End what these runs had started before another worker continues them: their worker was lost."""
+        """End the foreground commands of runs whose worker was lost, before another worker continues the runs."""
         for row in await db.read(commands.list_in_flight, run_pks):
             if cmd := self._running.get(row.pk):  # this worker itself was blocked for longer than its lease
                 await self.stop(cmd, "its run was taken over")
@@ -167,13 +167,13 @@ class CommandManager:
                 await self._end_lost(row)
 
     async def sweep(self) -> None:
-        """End commands left behind by workers that are gone or unresponsive for longer than their leases."""
+        """End commands of workers that are gone or have been unresponsive for longer than their leases."""
         for row in await db.read(commands.list_orphaned, self._worker, [*self._running, *self._starting]):
             if row.pk not in self._running and row.pk not in self._starting:  # not started since the query
                 await self._end_lost(row)
 
     async def close(self, reason: str = "the worker that had it was stopped") -> None:
-        """Kill everything that still runs, because the worker stops."""
+        """Kill everything that is still running, because the worker is stopping."""
         remaining = list(self._running.values())
         for cmd in remaining:
             cmd.kill(reason)
@@ -212,7 +212,7 @@ class CommandManager:
     async def _record_end(
         self, command: UUID, to: Status, reason: str, ended: ProcessResult | None = None, printed: int = 0
     ) -> None:
-        """Retry until it succeeds: otherwise the row would stay `running` forever."""
+        """Record the end, retrying until it succeeds: otherwise the row would stay `running` forever."""
         code, signal = (ended.exit_code, ended.signal or "") if ended else (None, "")
         while True:
             try:
@@ -249,7 +249,7 @@ class CommandManager:
         self.changed.set()  # more input may have arrived
 
     async def _send_input(self, cmd: RunningCommand, input_row: CommandInput) -> str:
-        """Return what went wrong; empty if nothing did."""
+        """Send one input to the command. Returns the error, or an empty string."""
         cmd.last_input = input_row.pk
         try:
             match input_row.kind:

@@ -1,6 +1,6 @@
-"""End a process by its identity: a command whose worker is unresponsive or lost, ended by the worker that replaces it.
+"""End the process of a command whose worker is unresponsive or lost. Called by the worker that replaces it.
 
-Only on the same host since the same boot, where its PID is meaningful; and only that process, never a later one with the same PID.
+Works only on the same host and since the same boot, where the PID is meaningful. Never ends a later process with the same PID.
 """
 
 import os
@@ -14,12 +14,12 @@ from pathlib import Path
 from clawsite.infra.process.identity import ProcessIdentity, identity_of, is_alive, is_of_this_boot
 
 GUARD_TIMEOUT_SECONDS = 3.0  # for a guard to end its process tree
-END_TIMEOUT_SECONDS = 10.0  # after SIGKILL; takes long only while the kernel waits for a disk
+END_TIMEOUT_SECONDS = 10.0  # after SIGKILL; only takes long while the kernel is waiting for a disk
 POLL_SECONDS = 0.01
 
 
 def end_process(process: ProcessIdentity, *, guarded: bool) -> bool:
-    """End it with all its descendants. Returns whether it is gone; False also if that can't be known. Blocking.
+    """End a process and all its descendants. Returns whether they are gone, or False if that can't be known. Blocking.
 
     `guarded`: the process is our guard, which has to end the tree itself; bubblewrap's tree dies with it.
     """

@@ -1,7 +1,7 @@
 """Collect a command's output within bounds: keep the beginning and the end, drop and count the middle.
 
-The collector never blocks and never grows: a command that prints gigabytes is read as fast as it writes. To get every byte, read
-`RunningProcess.output` alone; a slow reader fills the pipe, and the command waits until its timeout.
+The collector never blocks and its size is bounded: a command that prints gigabytes is read as fast as it writes. To get every
+byte, read `RunningProcess.output` directly; with a slow reader the pipe fills up, and the command may block until its timeout.
 """
 
 import codecs
@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from tools_app.exec.sandbox.types import OutputChunk, OutputStream
 
-DEFAULT_MAX_BYTES = 100 * 1024  # bytes of both streams together
-STDERR_SHARE = 0.25  # of the limit, if stdout needs all of it
+DEFAULT_MAX_BYTES = 100 * 1024  # for both streams together
+STDERR_SHARE = 0.25  # stderr's share of the limit if stdout would fill all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class StreamDecoder:
         return self._decoders[stream].decode(b"", final=True)
 
 
-MAX_PENDING_CHARACTERS = 128 * 1024  # characters waiting to be taken, so also the longest piece
+MAX_PENDING_CHARACTERS = 128 * 1024  # characters not yet taken; also the maximum length of a piece
 TAIL_CHARACTERS = 8 * 1024  # last characters, always available
 
 

@@ -28,7 +28,7 @@ GUARD_TIMEOUT_SECONDS = 3.0  # for a guard to end its tree, before the guard its
 
 
 class NoTerminal(Exception):
-    """Keys and sizes require a command that was started with a terminal."""
+    """Sending keys and resizing require a command that was started with a terminal."""
 
 
 class RunningProcess:
@@ -68,11 +68,11 @@ class RunningProcess:
                 return
 
     async def wait(self) -> ProcessResult:
-        """Wait until the command and all its descendants are gone. Canceling this leaves it running."""
+        """Wait until the command and all its descendants are gone. Canceling the wait leaves it running."""
         return await asyncio.shield(self._watching)
 
     def kill(self) -> None:
-        """Kill it with all its descendants. Output printed before can still be read."""
+        """Kill it with all its descendants. Output printed before that can still be read."""
         self._end("kill")
 
     async def write(self, data: bytes) -> None:

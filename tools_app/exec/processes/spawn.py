@@ -1,7 +1,7 @@
-"""Start one command in its sandbox, so that nothing of it outlives this process.
+"""Start one command in its sandbox, so that none of its processes outlive this one.
 
-The command starts only when its sandbox is ready and this process sends `go`: if killed before, nothing has run. Must be called
-from the event loop's thread, because the kernel signals a parent's death when the thread that forked ends.
+The command starts only when its sandbox is ready and this process sends `go`: if this process is killed before that, nothing has
+run. Must be called from the event loop's thread, because the kernel signals a parent's death when the thread that forked ends.
 Whether the line may run is decided elsewhere; here it is passed to bash unchanged.
 """
 
@@ -31,7 +31,7 @@ from tools_app.exec.sandbox.types import (
 
 __all__ = ["RunningProcess", "SpawnFailed", "SpawnRequest", "start_process"]
 
-START_TIMEOUT_SECONDS = 30.0  # a loaded machine takes tenths of a second
+START_TIMEOUT_SECONDS = 30.0  # even a loaded machine takes only tenths of a second
 MAX_ERROR_LENGTH = 2_000  # characters of the error output of a sandbox that failed to start
 
 FinalCheck = Callable[[int], Awaitable[None]]
@@ -71,7 +71,7 @@ def prepare_launch(spawn: SpawnRequest, talk: int, opened: ExitStack) -> Sandbox
 
 
 def build_argv(spawn: SpawnRequest) -> tuple[str, ...]:
-    """What is executed: bash with the line, byte for byte, or the program itself."""
+    """Return what is executed: bash with the line, byte for byte, or the program itself."""
     if spawn.argv is not None:
         if not spawn.argv or not spawn.argv[0].startswith("/"):
             raise SpawnFailed(_("a program run without a shell must be given by its full path"))
@@ -93,7 +93,7 @@ def _start_child(
     else:
         stdio = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     try:
-        process = subprocess.Popen(  # noqa: S603  # what was approved
+        process = subprocess.Popen(  # noqa: S603  # the approved command
             launch.argv,
             env=dict(launch.env),
             cwd=directory,
@@ -173,7 +173,7 @@ async def _release(
 
 
 def _find_only_child(process: int) -> int:
-    """The waiting command, inside the process we started."""
+    """Return the PID of the waiting command, the only child of the process we started."""
     (child,) = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     return int(child)
 

@@ -21,7 +21,7 @@ __all__ = [
 
 @cache
 def probe_once() -> ProbeResult:
-    """The probe result. Blocks for some tens of milliseconds on the first call."""
+    """The probe result. The first call blocks for a few tens of milliseconds."""
     return probe()
 
 

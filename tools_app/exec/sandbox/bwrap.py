@@ -1,4 +1,4 @@
-"""Run a command under bubblewrap: own namespaces, a nearly empty root, no capabilities, limits, a system call filter.
+"""Run a command under bubblewrap: separate namespaces, a nearly empty root, no capabilities, limits, a system call filter.
 
 This module only builds the command line. tools_app.exec.sandbox.probe verifies that the sandbox holds on this host.
 """
@@ -19,13 +19,13 @@ NAMESPACES = (
 )  # fmt: skip
 DIE_WITH_PARENT = ("--die-with-parent",)
 # bubblewrap's own init sets its parent-death signal only after it has started the command: a worker killed in those milliseconds
-# would leave the command running. Ours has set it before, and waits for the worker's `go`.
+# would leave the command running. Our init script has it set from the start, and waits for the worker's `go`.
 AS_INIT = ("--as-pid-1",)
 NO_CAPABILITIES = ("--cap-drop", "ALL")
-NOBODY_UID = "65534"  # the UID a command sees if the server runs as root; its files are opened as root, without root's capabilities
+NOBODY_UID = "65534"  # the UID a command sees if the server runs as root; it opens files as root, but without root's capabilities
 
 # The first process in the sandbox: sets the limits (which count only this command's processes here), writes `ready`, waits for
-# `go` and runs the command. When it ends, the kernel kills everything left.
+# `go` and runs the command. When it ends, the kernel kills all remaining processes.
 # stderr is redirected because bash would report there that its child was killed.
 INIT_SCRIPT = r"""
 talk=$1 processes=$2; shift 2
@@ -54,7 +54,7 @@ def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opene
     for name, value in spawn.env.items():
         options += ["--setenv", name, value]
     options += ["--seccomp", str(rules)]
-    # Passed by a descriptor: command lines are readable by everyone on the host.
+    # Passed through a descriptor, because everyone on the host can read command lines.
     arguments = make_memory_file("bwrap", b"".join(os.fsencode(option) + b"\0" for option in options), opened)
     inside = [bash, "--norc", "--noprofile", "-c", INIT_SCRIPT, "sandbox", str(talk), *format_limits(spawn.limits)]
     if spawn.pty:
@@ -81,15 +81,15 @@ def build_arguments(sandbox: Sandbox, limits: ProcessLimits) -> list[str]:
     # bubblewrap leaves /proc/sys writable for root, and one of its files names a program that the kernel runs as root.
     options += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
     options += ["--dev", "/dev", *small, "/dev/shm", "--remount-ro", "/dev", *small, "/tmp"]  # noqa: S108
-    # /var/tmp is /tmp, unless the agent's own directory is inside it, which a link would hide.
+    # /var/tmp is a link to /tmp, unless one of the agent's directories is inside it: a link would hide that directory.
     inside = any(path.is_relative_to("/var/tmp") for path in paths.list_visible_directories(sandbox))  # noqa: S108
     options += ["--dir", "/var", *(["--dir", "/var/tmp"] if inside else ["--symlink", "/tmp", "/var/tmp"])]  # noqa: S108
     options += _mount_directories(sandbox)
-    return [*options, "--remount-ro", "/"]  # otherwise a second /tmp, of half the machine's memory
+    return [*options, "--remount-ro", "/"]  # otherwise / would be a writable tmpfs of half the machine's memory
 
 
 def _mount_directories(sandbox: Sandbox) -> list[str]:
-    """Mount the agent's directories at their own paths, then cover hidden and read-only ones. Outermost first: the last wins."""
+    """Mount the agent's directories at their own paths, then cover hidden and read-only ones. Outermost first: later mounts win."""
     shown = paths.list_visible_directories(sandbox)
     hidden, read_only = paths.list_hidden_inside(sandbox), paths.list_read_only_inside(sandbox)
     mounts = {*shown, *hidden, *read_only}
@@ -122,7 +122,7 @@ def make_memory_file(name: str, content: bytes, opened: ExitStack) -> int:
 
 
 def _find_setsid() -> str:
-    """Gives the command its own terminal: bubblewrap's new session has none, and Ctrl-C must only reach the command."""
+    """Find setsid. It gives the command its own terminal: bubblewrap's session has none, and Ctrl-C must only reach the command."""
     found = find_program("setsid")
     if not found:
         raise SandboxUnavailable(_("a terminal in the sandbox requires setsid (util-linux), which is not installed"))

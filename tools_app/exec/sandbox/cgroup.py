@@ -1,7 +1,8 @@
-"""A control group for one command: limits its processes and memory in total.
+"""A control group for one command, which limits its processes and memory in total.
 
-Needed if the server runs as root, because the kernel does not count root's processes against RLIMIT_NPROC. Other accounts have
-that limit, and rarely a control group they can write. Supports version 1 (one tree per controller) and version 2 (one for all).
+Needed if the server runs as root, because the kernel does not count root's processes against RLIMIT_NPROC. Other accounts are
+subject to that limit, and rarely have a control group they can write to. Supports version 1 (one tree per controller) and
+version 2 (one for all).
 """
 
 import itertools
@@ -19,7 +20,7 @@ _numbers = itertools.count(1)
 
 @cache
 def find_parents() -> dict[str, Path]:
-    """Where groups can be created, by controller; empty where they can't."""
+    """Return the directories in which groups can be created, by controller; empty if there are none."""
     if os.geteuid() != 0:
         return {}
     found = {}

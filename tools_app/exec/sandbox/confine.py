@@ -1,8 +1,8 @@
-"""Confine a command by what the kernel offers any process: `python -I -S confine.py ORDER_FD PROGRAM ARGUMENT…`.
+"""Confine a command with kernel features available to any process: `python -I -S confine.py ORDER_FD PROGRAM ARGUMENT…`.
 
 This process is the guard of `clawsite.infra.process.guard`. Its child applies the limits, the landlock rules and the system call
 filter to itself, writes `ready`, waits for `go`, and executes the program. If a step fails, the program does not run, and stderr
-says why. Standard library only, because every command below the bubblewrap level pays for the imports.
+says why. Standard library only, because imports slow down every command below the bubblewrap level.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ NOT_STARTED_CODE = 125
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 _PR_CAPBSET_DROP, _PR_SET_SECUREBITS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 28, 47, 4
-_NO_ROOT = 0b101111  # UID 0 implies no capabilities and keeps none; locked
+_NO_ROOT = 0b101111  # securebits: UID 0 grants no capabilities, and KEEP_CAPS is off; locked
 _CAPABILITY_VERSION_3 = 0x20080522
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _CAPSET = (
     444,
@@ -46,7 +46,7 @@ def exec_confined(order: dict[str, Any], argv: list[str]) -> NoReturn:
     os.close(talk)
     if order["seccomp"] is not None:
         _apply_seccomp(_read_all(order["seccomp"]))
-    os.execv(argv[0], argv)  # noqa: S606  # what was approved, by its full path
+    os.execv(argv[0], argv)  # noqa: S606  # the approved command, by its full path
 
 
 def _set_limits(limits: dict[str, int]) -> None:
@@ -68,7 +68,7 @@ def _count_own_tasks() -> int:
         try:
             if entry.name.isdigit() and entry.stat().st_uid == os.getuid():
                 count += len(os.listdir(f"/proc/{entry.name}/task"))
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
     return count
 
@@ -82,13 +82,13 @@ def _drop_capabilities() -> None:
     _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(_CAPABILITIES):
         if ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            break  # past the last one
+            break  # past the last capability
     header, none = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)
     _syscall(_CAPSET[os.uname().machine], header, none)
 
 
 def _apply_landlock(ruleset_spec: dict[str, Any]) -> None:
-    """`files`, `network`, `scoped`: what is denied unless a rule allows it; `rules`: rights below a path."""
+    """Apply a ruleset. `files`, `network` and `scoped` are denied unless a rule allows them; `rules` are (path, rights) pairs."""
     attributes = struct.pack("=QQQ", ruleset_spec["files"], ruleset_spec["network"], ruleset_spec["scoped"])[: ruleset_spec["size"]]
     ruleset = _syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     for path, rights in ruleset_spec["rules"]:
@@ -136,7 +136,7 @@ def main(order: dict[str, Any], argv: list[str]) -> int:
             os.write(2, f"not started: {error}\n".encode(errors="replace"))
             os._exit(NOT_STARTED_CODE)
 
-    # No grace: the whole tree must be gone a second after the worker. Commands under bubblewrap get none either.
+    # No grace period: the whole tree must be gone within a second after the worker. Commands under bubblewrap get none either.
     return int(guard.main(order["parent"], argv, grace=0, become=run_confined))
 
 

@@ -1,9 +1,9 @@
-"""Run a command under landlock and a system call filter, for hosts without user namespaces; or with resource limits only.
+"""Run a command under landlock and a system call filter (for hosts without user namespaces), or with resource limits only.
 
 Landlock controls reading and writing by path; it hides nothing and mounts nothing. So a command can discover the names of files
-outside, change their mode and owner if the account may, and see other processes in /proc. /tmp is closed; TMPDIR is the
-command's own directory. Sockets are denied entirely, because landlock does not know who listens behind a socket file.
-Both kinds are started by the guard, because there is no namespace that ends with its first process.
+outside, change their mode and owner if the account may do so, and see other processes in /proc. /tmp is not accessible; TMPDIR is
+the command's own directory. Unix sockets are denied entirely, because landlock does not know who listens behind a socket file.
+Commands of both levels are started by the guard, because there is no namespace that ends with its first process.
 """
 
 import ctypes
@@ -34,10 +34,10 @@ _ALL_OF_VERSION = {
     2: (1 << 14) - 1,
     3: (1 << 15) - 1,
     5: (1 << 16) - 1,
-}  # files; refer since 2, truncate since 3, ioctl since 5
+}  # all file rights by version: 2 added refer, 3 truncate, 5 ioctl
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
-_TCP = 0b11  # bind and connect, since 4
-_SCOPED = 0b11  # abstract sockets and signals stay inside, since 6
+_TCP = 0b11  # bind and connect; since version 4
+_SCOPED = 0b11  # confines abstract sockets and signals; since version 6
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _CREATE_RULESET, _VERSION_FLAG = 444, 1
@@ -58,7 +58,7 @@ def landlock_version() -> int:
 
 
 def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opened: ExitStack) -> SandboxLaunch:
-    """Build the launch for the landlock level or none, as the sandbox says. `opened` closes and removes what it needs."""
+    """Build the launch for the sandbox's level, landlock or none. `opened` later closes and removes its resources."""
     landlock, rules, env = None, None, dict(spawn.env)
     if spawn.sandbox.level == SandboxLevel.LANDLOCK:
         paths.check_sandbox(spawn.sandbox)
@@ -91,7 +91,7 @@ def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opene
 
 
 def build_ruleset(sandbox: Sandbox, scratch: Path) -> dict[str, Any]:
-    """The ruleset for `confine`: deny everything landlock knows, then allow some."""
+    """The ruleset for `confine`: deny everything landlock can control, then allow exceptions."""
     files = _ALL_OF_VERSION[max(since for since in _ALL_OF_VERSION if since <= landlock_version())]
     everything = files & ~_MAKE_CHAR & ~_MAKE_BLOCK
     rights: dict[str, int] = dict.fromkeys(("/usr", *paths.IN_USR, "/proc"), _READ)

@@ -1,6 +1,6 @@
-"""The parts of the host that a sandboxed command sees: programs, libraries and a little of /etc.
+"""The parts of the host that a sandboxed command sees: programs, libraries and a small part of /etc.
 
-An allowlist. /etc contains passwords and keys of other services, and if the server runs as root, a command's files are opened as
+This is an allowlist. /etc contains passwords and keys of other services, and if the server runs as root, a command opens files as
 root, so nothing there is visible by default.
 """
 
@@ -25,7 +25,7 @@ NETWORK_ETC_ENTRIES = ("resolv.conf",)
 
 
 def list_visible_etc(*, network: bool) -> list[str]:
-    """Existing entries of the list. Links keep their path: `resolv.conf` often points to /run."""
+    """Return the listed paths that exist. Links are not resolved: `resolv.conf` often points to /run."""
     names = ETC_ENTRIES + (NETWORK_ETC_ENTRIES if network else ())
     return [path for name in names for path in sorted(glob(f"/etc/{name}")) if os.path.exists(path)]
 
@@ -65,14 +65,14 @@ def list_visible_directories(sandbox: Sandbox) -> dict[Path, bool]:
 
 
 def list_hidden_inside(sandbox: Sandbox) -> list[Path]:
-    """Hidden paths inside visible directories. Mounts can hide them again, landlock can't."""
+    """Hidden paths inside visible directories. Mounts can hide them; landlock can't."""
     shown = [*list_visible_directories(sandbox), *list_visible_system(network=sandbox.network)]
     real = [Path(os.path.realpath(path)) for path in sandbox.hidden]
     return [path for path in real if find_innermost(path.parent, (*shown, *real)) in shown]
 
 
 def list_read_only_inside(sandbox: Sandbox) -> list[Path]:
-    """Read-only paths inside writable directories. Mounts can protect them, landlock can't."""
+    """Read-only paths inside writable directories. Mounts can protect them; landlock can't."""
     shown = list_visible_directories(sandbox)
     directories = (*shown, *sandbox.hidden, *sandbox.unwritable)
     return [path for path in sandbox.unwritable if shown.get(find_innermost(path.parent, directories) or path)]

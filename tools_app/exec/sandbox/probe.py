@@ -1,7 +1,7 @@
-"""Find out how well this host can sandbox a command, by trying: the real command line, and attempts that must fail.
+"""Find out how well this host can sandbox a command: run the real sandbox command line with attempts that must fail.
 
-An installed program proves nothing. Some systems allow user namespaces but strip their capabilities; a container may have an old
-bubblewrap with other options; a kernel may have landlock disabled. No attempt changes anything, whatever its outcome.
+That a program is installed proves nothing. Some systems allow user namespaces but strip their capabilities; a container may have
+an old bubblewrap with different options; a kernel may have landlock disabled. Every attempt is harmless, whatever its outcome.
 """
 
 import os
@@ -23,9 +23,10 @@ from tools_app.exec.environment import build_environment, find_program
 from tools_app.exec.sandbox import bwrap, cgroup, landlock
 from tools_app.exec.sandbox.types import Sandbox, SandboxLaunch, SandboxLevel, SpawnRequest
 
-TIMEOUT_SECONDS = 20.0  # it takes some tens of milliseconds, but the machine may be busy starting up
+TIMEOUT_SECONDS = 20.0  # it takes a few tens of milliseconds, but the machine may be busy starting up
 
-# Each line names what succeeded. The first two must succeed, the others must fail; every attempt is harmless if it succeeds.
+# Each output line names an attempt that succeeded. The first two must succeed, the others must fail; every attempt is harmless
+# if it succeeds.
 PROBE_SCRIPT = r"""
 exec 2>/dev/null
 echo ran
@@ -72,7 +73,7 @@ class ProbeResult:
 
 
 def probe() -> ProbeResult:
-    """Try the levels from the best one down. Blocks for some tens of milliseconds."""
+    """Try the levels from the best one down. Blocks for a few tens of milliseconds."""
     if sys.platform != "linux":
         return ProbeResult(
             SandboxLevel.NONE, (Shortfall(_("sandboxes require Linux; on this system, commands run with resource limits only")),)
@@ -115,7 +116,7 @@ def run_attempts(level: SandboxLevel) -> set[str]:
 
 
 def _start_probe(launch: SandboxLaunch, cwd: Path) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(  # noqa: S603  # our own attempts
+    return subprocess.Popen(  # noqa: S603  # only our own probe script
         launch.argv,
         env=dict(launch.env),
         cwd=cwd,
@@ -131,7 +132,7 @@ def _read_attempts(process: "subprocess.Popen[bytes]", ours: socket.socket) -> s
     try:
         if select.select([ours], [], [], TIMEOUT_SECONDS)[0] and ours.recv(16) == b"ready\n":
             ours.send(b"go\n")
-        ours.close()  # anything still waiting for `go` ends
+        ours.close()  # a process still waiting for `go` exits
         output, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         process.kill()

@@ -1,8 +1,8 @@
 """The system calls a command may not make, as a BPF program for the kernel. Everything else is allowed.
 
-A blocklist, because compilers, interpreters and databases use most of the existing calls. Listed are calls that reach beyond the
-sandbox, have a history of kernel vulnerabilities, or create namespaces in which the caller is root again.
-Code for other instruction sets of the same machine (32-bit programs) is killed, because call numbers differ there.
+This is a blocklist, because compilers, interpreters and databases use most of the existing calls. It lists calls that reach
+beyond the sandbox, have a history of kernel vulnerabilities, or create namespaces in which the caller is root again.
+Programs for other instruction sets of the same machine (such as 32-bit) are killed, because their call numbers differ.
 """
 
 import tempfile
@@ -27,8 +27,8 @@ DENIED_SYSCALLS = (
 _NEW_NAMESPACES = (
     0x00000080 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 )  # CLONE_NEW*
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # would type into a terminal
-_LOW_HALF = 0xFFFFFFFF  # the kernel reads 32 bits of these, so must the filter: CVE-2019-10063
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # these requests inject input into a terminal
+_LOW_HALF = 0xFFFFFFFF  # the kernel reads only 32 bits of these arguments, so the filter must too: CVE-2019-10063
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
@@ -37,7 +37,7 @@ LAST_FAMILY = 64  # the kernel has 46
 
 @cache
 def build_filter(*, internet: bool = True, unix: bool = True, truncate: bool = True) -> bytes:
-    """Build the filter in the format the kernel takes.
+    """Build the filter in the format the kernel expects.
 
     Address families other than internet and local ones are always denied (vsock reaches the hypervisor from any namespace).
     `internet`, `unix`: whether such sockets can be created, for levels that can't hide a network or a socket file.
@@ -49,7 +49,7 @@ def build_filter(*, internet: bool = True, unix: bool = True, truncate: bool = T
             rules.add_rule(pyseccomp.ERRNO(error), name, *arguments)
         except OSError:
             if pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name) >= 0:
-                raise  # it exists here, so it must be denied
+                raise  # the call exists on this machine, so failing to deny it is an error
 
     def low_half(argument: int, value: int) -> Any:
         return pyseccomp.Arg(argument, pyseccomp.MASKED_EQ, _LOW_HALF, value)

@@ -1,4 +1,4 @@
-"""Values that describe a command's sandbox, start and end. No system calls, no framework."""
+"""Data types that describe a command's sandbox, start and end. No system calls, no framework code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,12 +36,12 @@ class SpawnFailed(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What one command can see. At the given level, nothing else of the host exists for it."""
+    """What one command can see of the host, enforced as far as the level allows."""
 
     level: SandboxLevel
     workspace: Path  # mounted at its own path, so that commands and file tools use the same paths
     access: Access
-    network: bool  # the host's network, including everything listening on 127.0.0.1; off means none at all
+    network: bool  # the host's network, including everything listening on 127.0.0.1; False means no network at all
     hidden: tuple[Path, ...]  # never visible, even inside visible directories: the state directory, the database
     private_home: Path | None = None  # a directory that outlives the command; None for an empty one that is removed with it
     unwritable: tuple[Path, ...] = ()  # never writable, even inside the workspace: the project's own code
@@ -49,25 +49,25 @@ class Sandbox:
     @property
     def home(self) -> Path:
         """Value for HOME."""
-        return self.private_home or Path("/tmp")  # noqa: S108  # the command's own, not the host's
+        return self.private_home or Path("/tmp")  # noqa: S108  # the command's own /tmp, not the host's
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Resource limits of one command. tools_app.exec.sandbox.probe reports where those for processes and memory hold."""
+    """Resource limits of one command. tools_app.exec.sandbox.probe reports those that the host can't enforce."""
 
     processes: int = 512
     open_files: int = 1024
     file_bytes: int = 256 * MIB
-    temporary_bytes: int = 256 * MIB  # /tmp and /dev/shm, each; in memory
-    memory_bytes: int = 4096 * MIB  # data of each process; in a control group, of all together
-    cpu_s: int = 3600  # of each process
-    disk_reserve_bytes: int = 256 * MIB  # a command is ended if the disk of its workspace has less left
+    temporary_bytes: int = 256 * MIB  # for each of /tmp and /dev/shm, which are in memory
+    memory_bytes: int = 4096 * MIB  # data of each process; with a control group, the total of all processes
+    cpu_s: int = 3600  # per process
+    disk_reserve_bytes: int = 256 * MIB  # the command is killed if its workspace's disk has less free space
 
 
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
-    """One command, exactly. bash reads `line` unchanged; `argv`, if given, runs without a shell instead."""
+    """One command to start. bash gets `line` unchanged; `argv`, if given, runs instead, without a shell."""
 
     line: str
     cwd: Path
@@ -99,9 +99,9 @@ EndedBy = Literal["itself", "timeout", "kill", "disk"]
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a command ended. One that was killed by us has no exit code.
+    """How a command ended. If we killed it, there is no exit code.
 
-    For one that died from a signal, only the shell's code is known, 128 + the signal number; `signal` is derived from it.
+    If it died from a signal, only the shell's exit code is known, 128 + the signal number; `signal` is derived from it.
     """
 
     exit_code: int | None

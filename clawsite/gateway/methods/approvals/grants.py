@@ -17,9 +17,9 @@ from clawsite.infra.errors import Conflict, Forbidden, NotFound
 from tools_app.approvals import grants
 from tools_app.models import Grant
 
-REQUIRED_SCOPES = (Scope.APPROVALS, Scope.ADMIN)  # and a permission of the account, as on the page
-MAX_COMMAND_LENGTH = 512  # characters that OpenClaw's clients accept
-MAX_ID_DIGITS = 18  # digits that every database accepts
+REQUIRED_SCOPES = (Scope.APPROVALS, Scope.ADMIN)  # the account also needs a permission, as on the page
+MAX_COMMAND_LENGTH = 512  # the limit of OpenClaw's clients, in characters
+MAX_ID_DIGITS = 18  # fits into an integer in every database
 
 
 class ListParams(Params):

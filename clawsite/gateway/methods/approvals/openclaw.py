@@ -52,7 +52,7 @@ class ResolveAnswer(TypedDict):
 
 @method("approval.resolve", scope=Scope.APPROVALS, limited=LimitedTokenRule.REFUSED)
 async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
-    """Decide an approval request. The first decision counts; a different one gets CONFLICT with who decided. Idempotent."""
+    """Decide an approval request. The first decision counts; a different one gets a CONFLICT that says who decided. Idempotent."""
     return await db.write(_resolve, call.user, params, alone=True)
 
 

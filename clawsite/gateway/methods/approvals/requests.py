@@ -64,13 +64,13 @@ class ResolveAnswer(TypedDict):
 
 @method("exec.approval.resolve", scope=Scope.APPROVALS, limited=LimitedTokenRule.REFUSED)
 async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
-    """Decide an approval request. The first decision counts; a different one gets CONFLICT with who decided. Idempotent."""
+    """Decide an approval request. The first decision counts; a different one gets a CONFLICT that says who decided. Idempotent."""
     return ResolveAnswer(ok=True, approval=await db.write(decide_and_read, call.user, params.id, params, alone=True))
 
 
 @method("exec.approval.extend", scope=Scope.APPROVALS, limited=LimitedTokenRule.HARMLESS)
 async def extend(call: Call, params: ById) -> ResolveAnswer:
-    """Extend an approval request by its original duration, from now on."""
+    """Extend an approval request by its original duration, counted from now."""
     return await db.write(_extend, call.user, params.id, alone=True)
 
 

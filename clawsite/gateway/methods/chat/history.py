@@ -51,7 +51,7 @@ class HistoryParams(ToSession):
     max_chars: int | None = Field(None, ge=1, le=500_000)
     max_bytes: int | None = Field(None, ge=1)
     epoch: Epoch | None = None
-    html: bool = False  # text blocks also have `html`, as many of the newest as fit; use chat.render for the others
+    html: bool = False  # text blocks also get `html`, newest first, as many as fit; use chat.render for the others
     notices: bool = False  # include messages of role `notice`: resets, compactions, failed and stopped runs
 
     @property
@@ -77,7 +77,7 @@ class HistoryAnswer(Missed):
     verboseLevel: NotRequired[str]
     kind: NotRequired[Literal["delta", "reset"]]
     deltaCursor: NotRequired[str]
-    inFlightRun: NotRequired[InFlightRun]  # this and the next: activeRun and queued in the form of OpenClaw's clients
+    inFlightRun: NotRequired[InFlightRun]  # this and the next are activeRun and queued in OpenClaw's form
     pendingInputs: NotRequired[PendingInputs]
     inputReceipts: NotRequired[list[Receipt]]
     sessionInfo: NotRequired[SessionRow | None]
@@ -138,7 +138,7 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
 
 
 async def _read_delta(call: Call, session: Session | None, cursor: str, epoch: str, room: int) -> HistoryAnswer:
-    """Return all messages since the cursor, or `reset` if the newest page must be reloaded; never only some of them."""
+    """Return all messages since the cursor, never only some of them, or `reset` if the newest page must be reloaded."""
     end = HistoryPosition.read(cursor)
     page = await db.read(read_history_since, session, end, epoch, room) if session and end else None
     if session is None or page is None:

@@ -45,9 +45,9 @@ async def chat_render(call: Call, params: RenderParams) -> RenderAnswer:
 
 
 async def render_messages(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add `html` to the text blocks of users and agents, newest first, as far as the response has room.
+    """Add `html` to the text blocks of users and agents, newest first, as long as the response has room.
 
-    Of the notices only summaries have such text.
+    Among notices, only compaction summaries get it.
     """
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_renderers, _add_html, messages)

@@ -39,7 +39,7 @@ class SendParams(RunRequestParams):
     }
 
     timeout_ms: int | None = Field(None, ge=0, le=86_400_000)
-    replaces: Id | None = None  # a user's message, which is hidden along with all later messages
+    replaces: Id | None = None  # ID of a user's message; it is hidden along with all later messages
     queue_mode: Literal["followup"] | None = None  # messages sent during a run are always queued
     suppress_command_interpretation: bool = False
 
@@ -89,7 +89,7 @@ async def chat_send(call: Call, params: SendParams) -> SendAnswer | AnswerWithFo
 
 class AbortParams(ToSession):
     run_id: IdempotencyKey | None = None
-    preserve_side_runs: bool | None = None  # ignored: a session has none
+    preserve_side_runs: bool | None = None  # ignored: sessions have no side runs
     withdraw: bool = Field(False, description="Only recall queued messages, as if they had never been sent")
 
 
@@ -101,7 +101,7 @@ class AbortAnswer(TypedDict):
 
 @method("chat.abort", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def chat_abort(call: Call, params: AbortParams) -> AbortAnswer:
-    """Stop the runs of a session, or one of them. A running one ends when its worker has stopped it."""
+    """Stop the runs of a session, or one of them. An active run ends once its worker has stopped it."""
     return await abort_runs(call, params.address, params.run_id, Run.WITHDRAWN if params.withdraw else "rpc")
 
 

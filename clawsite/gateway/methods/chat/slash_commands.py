@@ -89,7 +89,7 @@ def list_command_rows(call: Call) -> CommandsAnswer:
 
 
 def _language(call: Call) -> str | None:
-    """Return the user's chosen language, else that of the client; None for English."""
+    """Return the user's chosen language, or else the client's; None for English."""
     return find_language(call.user.language or call.connection.locale) or None
 
 

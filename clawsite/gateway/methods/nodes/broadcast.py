@@ -1,4 +1,4 @@
-"""Broadcast an event to one's connected nodes. No response is expected."""
+"""Broadcast an event to the caller's connected nodes. No response is expected."""
 
 from typing import Annotated, Any, Literal
 

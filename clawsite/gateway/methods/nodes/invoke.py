@@ -25,7 +25,7 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.errors import InvalidRequest, Unavailable
 
 MAX_PARAMS_BYTES = 1 << 20  # bytes of JSON
-MAX_EVENT_BYTES = 64 << 10  # what the bus can carry
+MAX_EVENT_BYTES = 64 << 10  # the limit of the bus
 
 
 class NodeList(TypedDict):

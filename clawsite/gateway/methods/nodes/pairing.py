@@ -87,7 +87,7 @@ class RenameAnswer(TypedDict):
 
 @method("node.rename", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def rename(call: Call, params: RenameParams) -> RenameAnswer:
-    """Rename a node. The name that the node reports no longer changes it."""
+    """Rename a node. From then on, the name that the node reports is ignored."""
 
     def save() -> RenameAnswer:
         node = find_managed_node(call.user, params.node_id, params.owner)
@@ -110,7 +110,7 @@ class AllowAnswer(TypedDict):
 
 @method("node.allow", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def allow(call: Call, params: AllowParams) -> AllowAnswer:
-    """Set the commands that a node may be sent, including those it has declared since it was paired."""
+    """Set the commands that may be sent to a node, including those it has declared since it was paired."""
     await require_recent_password(call)
 
     @transaction.atomic

@@ -45,7 +45,7 @@ class NodeFacts(TypedDict):
 
 
 def find_managed_node(user: User, node_id: str, owner: str | None = None) -> Device:
-    """Find a node to rename it or change its allowed commands: one's own, or any with the permission to manage all."""
+    """Find a node to rename it or change its allowed commands: the user's own, or any with the permission to manage all."""
     try:
         node = find_device(user, node_id, owner)
     except NotFound:
@@ -56,7 +56,7 @@ def find_managed_node(user: User, node_id: str, owner: str | None = None) -> Dev
 
 
 def find_own_node(user: User, node_id: str, owner: str | None = None) -> Device:
-    """Find a node to invoke or describe it: only one's own. Managing all devices only permits pairing and removing them."""
+    """Find one of the user's own nodes to invoke or describe. Managing all devices only covers pairing and removing them."""
     node = _own_nodes(user).filter(fingerprint=node_id).first()
     if node is None or owner not in (None, node.owner.username):
         raise NotFound(_("Node not found: %(node)s") % {"node": node_id[:64]})

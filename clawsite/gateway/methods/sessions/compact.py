@@ -47,7 +47,7 @@ class CompactAnswer(TypedDict):
 
 @method("sessions.compact", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 async def compact(call: Call, params: CompactParams) -> CompactAnswer:
-    """Summarize the earlier part of a session. It is queued after the session's current work; the response is sent at its end.
+    """Summarize the earlier part of a session. It is queued after the session's current work; the response is sent when it ends.
 
     Nothing is removed: the transcript gets one more entry, and models get the summary and the messages after it. Only the
     session's owner can request it.

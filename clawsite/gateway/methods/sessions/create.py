@@ -45,8 +45,8 @@ class CreateParams(NewSession):
     message: str = Field("", max_length=1_000_000, validation_alias=AliasChoices("message", "task"))
     parent_session_key: Key | None = None
     fork: bool = False
-    fork_from: Literal["last-completed"] | None = None  # a fork only has completed messages
-    emit_command_hooks: bool | None = None  # ignored: there are none
+    fork_from: Literal["last-completed"] | None = None  # ignored: a fork only has completed messages
+    emit_command_hooks: bool | None = None  # ignored: there are no such hooks
     succeeds_parent: bool | None = None  # ignored: the original stays unchanged
 
 
@@ -57,7 +57,7 @@ class CreateAnswer(SessionAnswer):
 
 @method("sessions.create", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 async def create(call: Call, params: CreateParams) -> CreateAnswer:
-    """Create a session; without a key it gets one. An existing key returns that session.
+    """Create a session. Without a key, one is generated; with the key of an existing session, that session is returned.
 
     Without a key, a repeated `idempotencyKey` returns the same session and run; with a different request it is a CONFLICT.
     """

@@ -137,7 +137,7 @@ class DeleteParams(ByKey):
 
     delete_transcript: bool = True
     expected_session_id: Id | None = None
-    emit_lifecycle_hooks: bool | None = None  # ignored: there are none
+    emit_lifecycle_hooks: bool | None = None  # ignored: there are no such hooks
 
 
 class DeleteAnswer(TypedDict):

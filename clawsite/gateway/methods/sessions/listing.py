@@ -23,7 +23,7 @@ from sessions_app.sessions import selectors
 
 T = TypeVar("T")
 NO_PEOPLE_FILTERS = "the list is the caller's; own omits sessions that are not shared with them"
-MAX_ROWS = 1000  # rows per response; with a higher limit, the first ones and nextOffset are returned
+MAX_ROWS = 1000  # rows per response; if `limit` is higher, only the first ones and nextOffset are returned
 MAX_OWNED_FIRST = 60
 
 
@@ -45,10 +45,10 @@ class ListParams(Params):
     active_minutes: int | None = Field(None, ge=1, le=5_256_000)
     spawned_by: Key | None = None
     archived: bool = False  # true: only those the caller has archived
-    own: bool = False  # true: without those that the caller can only see by permission
+    own: bool = False  # true: omit those that the caller can see only because of a permission
     include_last_message: bool = False
     include_derived_titles: bool = True  # ignored: always included
-    include_global: bool = True  # this and the next: ignored, there are none
+    include_global: bool = True  # this and the next are ignored: there are no such sessions
     include_unknown: bool = True
     configured_agents_only: bool | None = None  # ignored: sessions of disabled agents are always included
     sort_by: Literal["updatedAt", "lastInteractionAt"] = "updatedAt"  # both are the same
@@ -68,7 +68,7 @@ class ListAnswer(TypedDict):
 
 @method("sessions.list", scope=Scope.READ)
 async def list_(call: Call, params: ListParams) -> ListAnswer:
-    """List the sessions you can see: pinned ones first, last pinned first, then the others, last used first."""
+    """List the sessions you can see: pinned ones first (most recently pinned first), then the others (most recently used first)."""
     return await db.read(_list_sessions, call, params)
 
 
@@ -108,7 +108,7 @@ def _list_sessions(call: Call, params: ListParams) -> ListAnswer:
 
 
 def _put_owned_first(owned: list[SessionRow], page: list[SessionRow]) -> list[SessionRow]:
-    """Put owned rows before the page, each row once. If a response has no room for both, return only the page."""
+    """Put owned rows before the page, without duplicates. If both don't fit into one response, return only the page."""
     listed = {row["id"] for row in owned}
     both = [*owned, *(row for row in page if row["id"] not in listed)]
     return both if len(limit_to_reply(both)) == len(both) else page

@@ -22,7 +22,7 @@ class SearchParams(Params):
     agent_id: Id | None = None
     session_keys: list[Key] | None = Field(None, min_length=1, max_length=64)
     limit: int = Field(20, ge=1, le=100)
-    own: bool = False  # true: without sessions that the caller can only see by permission
+    own: bool = False  # true: omit sessions that the caller can see only because of a permission
 
 
 class TitleHit(TypedDict):
@@ -57,7 +57,7 @@ async def sessions_search(call: Call, params: SearchParams) -> SearchAnswer:
     """Find messages and titles that contain all words of the query, newest first.
 
     Case, accents and punctuation are ignored, and the last word may be incomplete. Messages removed by a rewind or reset are not
-    fields.
+    found.
     """
     hits = await db.read(_find_hits, call, params)
     titles = [_to_title_hit(hit, call.user.pk) for hit in hits if hit.message_id is None]

@@ -49,7 +49,7 @@ class HistoryParams(ToSession):
 
 @method("sessions.history", scope=Scope.READ)
 async def history(call: Call, params: HistoryParams) -> Missed:
-    """Return the events of a session after a position: each once and in order, also after a restart.
+    """Return the events of a session after a position: each once and in order, even after a restart.
 
     A response has at most 768 KiB; while `more` is true, request again from `cursor`. It may include events that also arrive live:
     compare their `cursor`.
@@ -123,7 +123,7 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithF
             connection.message_keys.add(params.address.own_key())
         session = await db.read(find_session_or_none, call.user, params.address)
         if session and promised and connection.awaited_keys.pop(session.key, None):
-            promised, just_created = None, True  # the hub does not send its events yet, so they are sent here
+            promised, just_created = None, True  # the hub will not replay its events, so they are sent here
             connection.catching_up.add(str(session.id))
     key, session_id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (params.address.own_key(), None)
     answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
@@ -179,7 +179,7 @@ async def _read_open_approvals(call: Call, params: FollowParams, session: Sessio
 
 
 async def _release_replay(sent: asyncio.Event) -> None:
-    """Let the hub send the session from its first event, now that the response was sent."""
+    """Let the hub send the session's events from the first one, now that the response has been sent."""
     sent.set()
 
 

@@ -1,6 +1,6 @@
 """Convert a run's events to `chat` payloads: deltas of the answer, then final, aborted or error. Pure; the clock is a parameter.
 
-Every delta repeats the whole text so far, so that a client can miss any of them; throttling limits the bytes. No text is lost:
+Every delta repeats the whole text so far, so a client can miss any of them; throttling limits the traffic. No text is lost:
 a pending delta is sent before the run's last payload.
 """
 

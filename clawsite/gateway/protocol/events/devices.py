@@ -27,7 +27,7 @@ class PairRequested(TypedDict):
     clientId: NotRequired[str]
     clientMode: NotRequired[str]
     version: NotRequired[str]
-    commands: NotRequired[list[str]]  # this and the following for nodes only
+    commands: NotRequired[list[str]]  # this and the following are for nodes only
     caps: NotRequired[list[str]]
     permissions: NotRequired[dict[str, bool]]
     pathEnv: NotRequired[str]

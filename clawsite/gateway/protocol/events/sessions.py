@@ -82,7 +82,7 @@ class Identity(TypedDict):
     runId: NotRequired[str]
 
 
-# A class body can't have this name.
+# A class body would mangle this name.
 _Marked = TypedDict("_Marked", {"__openclaw": NotRequired[Identity]})
 
 
@@ -110,7 +110,7 @@ class Message(_Marked):
     isError: NotRequired[bool]
     details: NotRequired[dict[str, Any]]  # of a tool result, for programs
     imageIds: NotRequired[list[str]]  # of a tool result: the attachments in its content
-    position: NotRequired[int]  # its position in the transcript, for paging; this and the following in history only
+    position: NotRequired[int]  # its position in the transcript, for paging; this and the following are only set in history
     verdict: NotRequired[Verdict]
     approvals: NotRequired[dict[str, ApprovalFacts]]  # by ID of the tool call that needs or needed approval
     # A command was denied because no exec rule applies, and there is still none: an operator could add one.
@@ -122,11 +122,11 @@ class Message(_Marked):
     text: NotRequired[str]  # of a notice
     prompt: NotRequired[str]  # of a notice about a message that was stopped before its run started
     errorKind: NotRequired[str]  # of a notice about the end of a run
-    summarised: NotRequired[int]  # this and the following of a notice about a compaction: messages that were summarized,
-    kept: NotRequired[int]  # messages that stay verbatim in the context,
-    tokensBefore: NotRequired[int]  # and estimated size of the next request, before and after
+    summarised: NotRequired[int]  # this and the following are for a compaction notice: number of summarized messages
+    kept: NotRequired[int]  # number of messages that stay verbatim in the context
+    tokensBefore: NotRequired[int]  # this and the next: estimated size of the next request, before and after
     tokensAfter: NotRequired[int]
-    leftOut: NotRequired[int]  # messages that could not be summarized
+    leftOut: NotRequired[int]  # number of messages that could not be summarized
     reason: NotRequired[str]  # why it was compacted
     summarisedThrough: NotRequired[str]  # the last summarized message
     ofOthers: NotRequired[bool]  # includes text of a webhook or of a limited token

@@ -1,1 +1,1 @@
-"""What the arguments of known programs mean."""
+"""Argument rules of known programs."""

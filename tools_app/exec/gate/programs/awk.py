@@ -1,4 +1,4 @@
-"""Check that an awk program starts no program and writes no file. Whatever it can't parse is unsafe. No I/O."""
+"""Check that an awk program starts no program and writes no file. Anything it can't parse counts as unsafe. No I/O."""
 
 import re
 

@@ -140,13 +140,13 @@ def check_pip(call: ProgramCall) -> None:
 
 
 def check_subcommands(call: ProgramCall) -> None:
-    """cargo and go: what they do with the workspace's own code."""
+    """Check cargo and go: subcommands that don't work on the workspace's own code need approval."""
     known, single_dash = (CARGO, False) if call.name == "cargo" else (GO, True)
     found = call.read(known, _before_double_dash(call), single_dash=single_dash)
     first, *rest = found.texts() or [None]
     if found.has("--version", "-V") and not found.operands:
         return
-    # Workspace settings name programs for nearly every subcommand, such as another compiler.
+    # Workspace settings can name programs, such as another compiler, for nearly every subcommand.
     paths = [each for each in found.operands[1:] if call.name == "go" and (each.text or each.lead).startswith((".", "/", "~"))]
     call.run_code(*map(literal_word, ("Cargo.toml", "build.rs") if call.name == "cargo" else ("go.mod",)), *paths)
     if first not in LOCAL_SUBCOMMANDS[call.name]:
@@ -168,7 +168,7 @@ def check_compiler(call: ProgramCall) -> None:
 
 
 def check_version_only(call: ProgramCall) -> None:
-    """Programs that exist to start others or to change the system: only printing their version is known to be safe."""
+    """Check programs that can start others or change the system: only printing their version or help is known to be safe."""
     if not (len(call.arguments) == 1 and call.arguments[0].text in ("--version", "--help")):
         call.doubt("it can start other programs or change the system, so it is looked at each time")
 
@@ -182,7 +182,7 @@ def check_shell(call: ProgramCall) -> None:
 
 
 def _before_double_dash(call: ProgramCall) -> tuple[Word, ...]:
-    """Arguments after `--` belong to the program that is run."""
+    """Return the arguments before `--`: those after it belong to the program that is run."""
     texts = [word.text for word in call.arguments]
     return call.arguments[: texts.index("--")] if "--" in texts else call.arguments
 

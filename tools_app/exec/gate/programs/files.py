@@ -118,7 +118,7 @@ def check_sort(call: ProgramCall) -> None:
 
 
 def check_reader(call: ProgramCall) -> None:
-    """Programs that only read, but start others with some of their options."""
+    """Check programs that only read files but can start other programs with some options."""
     call.read(READS_BY_LIST[call.name])
     call.reads_only = True
 
@@ -126,7 +126,7 @@ def check_reader(call: ProgramCall) -> None:
 def check_tar(call: ProgramCall) -> None:
     words = list(call.arguments)
     if words and words[0].text and re.fullmatch(r"[A-Za-z]+", words[0].text):
-        # The old style has no dash, and values follow in the order of the letters; with f alone it is equivalent.
+        # The old style has no dash, and values follow in the order of the letters. With f as the only value, it is equivalent.
         if re.search(r"[^cxtruzjJavpkhmOf]|f.*f", words[0].text):
             call.doubt("the letters of the old style are not understood")
             return

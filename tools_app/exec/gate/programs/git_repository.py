@@ -1,4 +1,7 @@
-"""Find programs named by a git repository's settings and hooks; anyone able to write to the workspace can add some. Reads files."""
+"""Find programs that a git repository's settings and hooks start. Only reads files.
+
+Anyone who can write to the workspace can add such programs.
+"""
 
 import os
 import re
@@ -19,10 +22,10 @@ PROGRAM_SETTINGS = re.compile(
 )
 # These run for nearly every subcommand, because git refreshes the index, writes references and cleans up along the way.
 FREQUENT_HOOKS = frozenset({"post-index-change", "reference-transaction", "pre-auto-gc"})
-GITLINK = (0o160000).to_bytes(4)  # the mode of another repository in the index
+GITLINK = (0o160000).to_bytes(4)  # the mode of an index entry that is another repository
 SECTION_PATTERN = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]')
 KEY_PATTERN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(=|$|[#;])")
-# Continued lines, and characters at which Python ends a line but git does not: sections and values could then only be guessed.
+# Continued lines, and characters that end a line for Python but not for git: we could only guess sections and values.
 UNCLEAR_PATTERN = re.compile("\\\\\n|\r|[\x00\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -64,7 +67,7 @@ def _git_directories(cwd: str) -> Iterator[tuple[str, str]]:
             with open(found, encoding="utf-8") as file:
                 yield at, os.path.realpath(os.path.join(at, file.read(4096).removeprefix("gitdir:").strip()))
         if all(os.path.exists(os.path.join(at, name)) for name in ("HEAD", "objects", "refs")):
-            yield at, at  # a bare one, which git finds as well
+            yield at, at  # a bare repository, which git also finds
         if at == os.path.dirname(at):
             return
         at = os.path.dirname(at)
@@ -73,7 +76,8 @@ def _git_directories(cwd: str) -> Iterator[tuple[str, str]]:
 def _has_submodules(at: str, directory: str, common: str) -> bool:
     if os.path.lexists(os.path.join(at, ".gitmodules")) or os.path.isdir(os.path.join(common, "modules")):
         return True
-    # Even without .gitmodules the index can contain a repository. A file of exactly 56 KiB looks the same and needs approval, too.
+    # Even without .gitmodules, the index can contain a repository. A file size of exactly 56 KiB has the same bytes, so such a file
+    # needs approval too.
     for name in os.listdir(directory) if os.path.isdir(directory) else ():
         if name == "index" or name.startswith("sharedindex."):
             with open(os.path.join(directory, name), "rb") as file:

@@ -9,7 +9,7 @@ from tools_app.exec.gate.programs.options import ParsedArguments, parse_argument
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import ExecContext, GateReason
 
-SHARED_HOME = "/tmp"  # noqa: S108  # the home without a sandbox
+SHARED_HOME = "/tmp"  # noqa: S108  # the home directory of commands without a sandbox
 SETTINGS_FILES = frozenset({".curlrc", "curlrc", ".popt"})  # in the home, which may be the workspace
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
@@ -24,10 +24,10 @@ class ProgramCall:
     standing: list[GateReason] = field(default_factory=list)  # doubts about files, not about the arguments
     writes: list[str] = field(default_factory=list)
     access_hints: list[str] = field(default_factory=list)
-    content_targets: list[str] = field(default_factory=list)  # where it puts content; empty text if only known at run time
+    content_targets: list[str] = field(default_factory=list)  # where it writes content; empty string if only known at run time
     starts: list[tuple[Word, ...]] = field(default_factory=list)  # programs it starts itself: name and arguments
     scripts: list[str] = field(default_factory=list)  # files whose content it runs
-    runs_code: bool = False  # of the workspace: the scripts, and whatever they and the program's settings there lead to
+    runs_code: bool = False  # from the workspace: the scripts, and whatever they or the program's settings there load
     listed: bool = False  # relies on no file name starting with a dash
     reads_only: bool = False
 
@@ -41,7 +41,7 @@ class ProgramCall:
     def read(
         self, known: str, words: Sequence[Word] | None = None, *, stop_at_operand: bool = False, single_dash: bool = False
     ) -> ParsedArguments:
-        """Parse the arguments by a list of options. Anything not listed is a doubt."""
+        """Parse the arguments using a list of options. Records a doubt for anything not listed."""
         listed = parse_option_spec(known)
         found = parse_arguments(
             self.arguments if words is None else words, listed, stop_at_operand=stop_at_operand, single_dash=single_dash
@@ -55,7 +55,7 @@ class ProgramCall:
         return found
 
     def write(self, target: Word, *, content: bool = True) -> None:
-        """Record a write: inside the workspace, or a doubt. Without `content` it only creates, touches or removes names."""
+        """Record a write; outside the workspace, also a doubt. Without `content`, it only creates, touches or removes files."""
         if found := why_write_doubtful(target, self.cwds, self.context):
             (self.doubt_files if follows_link(target, self.cwds, self.context) else self.doubt)(found, "write")
         if target.text:
@@ -64,14 +64,14 @@ class ProgramCall:
             self.content_targets.append(target.text or "")
 
     def run_code(self, *files: Word, cwds: frozenset[str] | None = None) -> None:
-        """Record that it runs code of these files and of its directory: all inside the workspace, or a doubt."""
+        """Record that it runs code from these files and its directory, and a doubt unless all are in the workspace."""
         self.runs_code = True
         where = self.cwds if cwds is None else cwds
         for file in (Word(text=".", lead="."), *files):
             if found := why_outside_workspace(file, where, self.context):
                 linked = follows_link(file, where, self.context)
                 (self.doubt_files if linked else self.doubt)(f"it runs code, and {found}", "inline-code")
-                break  # one reason is enough: from another directory all of them would apply
+                break  # one reason is enough: outside the workspace, every file would add one
         for file in files:
             self.scripts.extend(real_paths(file.text, where, self.context) if file.text else [])
 
@@ -83,7 +83,7 @@ class ProgramCall:
         return found
 
     def check_home_settings(self, *names: str) -> None:
-        """Record a doubt if these settings files exist in the home, which is the workspace or /tmp if it outlives the command."""
+        """Record a doubt if any of these settings files exists in a home that outlives the command: the workspace or /tmp."""
         for directory in (*map(str, self.context.writable), SHARED_HOME):
             for name in names:
                 if os.path.lexists(os.path.join(directory, name)):
@@ -125,7 +125,7 @@ def why_write_doubtful(target: Word, cwds: frozenset[str] | None, context: ExecC
 
 
 def follows_link(target: Word, cwds: frozenset[str] | None, context: ExecContext) -> bool:
-    """Whether a symbolic link leads it somewhere other than written."""
+    """Whether a symbolic link makes the path lead elsewhere than it says."""
     path = _known_prefix(target)
     written = [to_host_path(path, context)] if path.startswith("/") else [os.path.join(cwd, path) for cwd in cwds or ()]
     return any(os.path.realpath(each) != os.path.normpath(each) for each in written)

@@ -1,7 +1,7 @@
 """Argument rules of network clients: plain requests, with output to the workspace.
 
-Settings files in the home change what these programs do. The environment makes wget ignore them; for curl and rsync, an existing
-file needs approval.
+Settings files in the home directory can change what these programs do. The environment makes wget ignore them; curl and rsync
+need approval if such a file exists.
 """
 
 import re
@@ -57,9 +57,9 @@ def _check_urls(call: ProgramCall, words: list[Word]) -> None:
 
 
 def check_rsync(call: ProgramCall) -> None:
-    """Between two local paths. For a remote one, rsync starts ssh."""
+    """Check that rsync copies between two local paths. For a remote path, it starts ssh."""
     found = call.read(RSYNC)
-    call.check_home_settings(".popt")  # option aliases, and programs to run instead
+    call.check_home_settings(".popt")  # may define option aliases and programs to run instead
     for operand in found.operands:
         if ":" in (operand.text if operand.text is not None else operand.lead) or (operand.text is None and not operand.local):
             call.doubt("one side may be on another computer, for which it starts another program")

@@ -1,8 +1,8 @@
-"""Option lists as data, and the parser that applies them. Options not in the list are doubts. No I/O.
+"""Option lists as data, and the parser that applies them. Options not in the list raise a doubt. No I/O.
 
-A list is a text: `-l` and `--long` stand alone; `-n:` and `--lines=` take a value, the next word or the rest of this one;
-`--color[=]` and `-u?` may have one attached; `-W*` is followed by anything; `-#` is a number. A trailing `>` means the value
-is a file it writes. Abbreviated long options are unknown on purpose.
+A list is a string: `-l` and `--long` take no value; `-n:` and `--lines=` take a value, either the next word or the rest of this
+one; `--color[=]` and `-u?` may have a value attached; `-W*` may be followed by anything; `-#` is a number. A trailing `>` means
+that the value is a file the program writes to. Abbreviated long options are deliberately treated as unknown.
 """
 
 import re
@@ -58,7 +58,7 @@ class ParsedArguments:
     given: dict[str, list[Word]] = field(default_factory=dict)
     operands: list[Word] = field(default_factory=list)
     after: int = 0  # number of words read, if parsing stops at the first operand
-    unknown: str = ""  # the first thing not on the list, for people
+    unknown: str = ""  # the first item not on the list, as text for people
     listed: bool = False  # relies on no file name starting with a dash
 
     def has(self, *names: str) -> bool:

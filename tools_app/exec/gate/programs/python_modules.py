@@ -1,6 +1,6 @@
 """Argument rules of Python modules (`python3 -m …`, pytest) that run tests and check the workspace's own code.
 
-A module is looked up in the current directory first, so each of them may run code of the workspace.
+Python looks for modules in the current directory first, so any of them may run code of the workspace.
 """
 
 import os
@@ -14,7 +14,7 @@ PYTEST = """-q -qq -v -vv -vvv -x -s -l -k: -m: -n: -r: --lf --ff --sw --nf --tb
     --stepwise --cov[=] --cov-report= --timeout= --disable-warnings --version --junitxml=> --reruns= --numprocesses="""
 UNITTEST = """-v -q -b -f -c -k: -s: -t: -p: --verbose --quiet --buffer --failfast --catch --locals --start-directory= --pattern=
     --top-level-directory="""
-# They check files of the workspace; some fix them.
+# Linters and formatters check files of the workspace; some also fix them.
 LINTER = """-q -v --quiet --verbose --version --check --diff --fix --no-fix --select= --ignore= --extend-select= --extend-ignore=
     --max-line-length= --max-complexity= --statistics --count --show-source --disable= --enable= --errors-only -E -j: --jobs=
     --strict --ignore-missing-imports --show-error-codes --pretty --no-color --color -l: --line-length= --profile= --exit-zero
@@ -50,7 +50,7 @@ def check_module(call: ProgramCall, name: Word, words: tuple[Word, ...]) -> None
                 call.doubt("the second name is written to")
         case "venv" | "compileall" | "py_compile":
             for operand in found.operands:
-                call.write(operand, content=False)  # no content from the line
+                call.write(operand, content=False)  # the content it writes does not come from the line
         case _:
             call.run_code(*(each for each in found.operands if each.text != "-"))
 
@@ -62,12 +62,12 @@ def check_pytest(call: ProgramCall, words: tuple[Word, ...] | None = None) -> No
 
 
 def _test_file(test: Word) -> Word:
-    """tests/test_a.py::TestB::test_c is in tests/test_a.py."""
+    """Return the file of a test: tests/test_a.py for tests/test_a.py::TestB::test_c."""
     return test if test.text is None else Word(text=test.text.partition("::")[0] or ".", lead=test.lead)
 
 
 def _check_workspace_tests(call: ProgramCall, tests: list[Word]) -> None:
-    """A name can be any function of any module, which unittest calls: code.interact reads code from standard input."""
+    """Check that tests are in the workspace: unittest calls any function by name, and code.interact runs code from stdin."""
     for test in tests[1:] if tests and tests[0].text == "discover" else tests:
         first = (test.text or "").partition("." if "/" not in (test.text or "") else "::")[0]
         call.run_code(test if "/" in (test.text or test.lead) else Word(text=first, lead=first))

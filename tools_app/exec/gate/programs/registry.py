@@ -1,4 +1,4 @@
-"""The argument rule of each program, by the name it is called with and by its file name. Lists that people can read."""
+"""Argument rules by program: by the name it is called with and by its file name. The lists are meant to be read by people."""
 
 import re
 
@@ -121,7 +121,7 @@ NEVER_GRANTED = (
     (RUNS_WORKSPACE_CODE, "runs code from the workspace"),
     (VERSION_ONLY_PROGRAMS | {"docker"}, "can start other programs or change the system"),
 )
-# Several versions of these exist side by side. Elsewhere a number is part of the name: diff3 is not diff.
+# Several versions of these can be installed side by side. In other names the number matters: diff3 is not diff.
 VERSIONED = COMPILERS | frozenset().union(*(group for group, _ in NEVER_GRANTED))
 VERSION_SUFFIX = re.compile(r"[-.]?[0-9][0-9.]*$")
 BUILD_SUFFIX = re.compile(r"(?:\.(?:basic|tiny|nox|gtk3|openbsd|traditional)|-[a-z0-9_]+-linux-(?:gnu|musl)[a-z0-9]*)$")
@@ -145,7 +145,7 @@ def is_known(name: str) -> bool:
 
 
 def apply_rules(call: ProgramCall, *bases: str) -> None:
-    """Check the arguments by every name of the program: the one it is called with and that of its file."""
+    """Apply the argument rules for every name of the program: the name it is called with and the name of its file."""
     reads_only = True
     applied: set[ArgumentRule] = set()
     for name in sorted(canonical_names(*bases)):

@@ -1,4 +1,4 @@
-"""Check that a sed script starts no program and writes no file. Whatever it can't parse is unsafe. No I/O."""
+"""Check that a sed script starts no program and writes no file. Anything it can't parse counts as unsafe. No I/O."""
 
 import re
 
@@ -7,7 +7,7 @@ PLAIN_COMMANDS = frozenset("pdDPnNhHgGxzlq=Q")
 TEXT_COMMANDS = frozenset("aic")
 LABEL_COMMANDS = frozenset("btT:")
 BRACKET = re.compile(r"\[\^?\]?[^\]]*\]")
-LABEL = re.compile(r" *[A-Za-z0-9_]*")  # a semicolon ends it, and a command follows
+LABEL = re.compile(r" *[A-Za-z0-9_]*")  # a semicolon ends it, and another command may follow
 FLAGS = re.compile(r"[gpiImM0-9]*")  # not e, which runs the result, and not w, which writes it
 
 
@@ -82,7 +82,7 @@ def _skip_command(script: str, at: int | None) -> int | None:
 
 
 def _skip_delimited(script: str, at: int) -> int | None:
-    """Skip from a delimiter past the next one. sed might end brackets elsewhere than we do, so they must be simple."""
+    """Skip from a delimiter past the next one. sed might end a bracket elsewhere than we do, so only simple ones are accepted."""
     delimiter = script[at : at + 1]
     if not delimiter or delimiter in "\\\n" or delimiter.isalnum():
         return None

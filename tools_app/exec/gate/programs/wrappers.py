@@ -25,7 +25,7 @@ SIMPLE_WRAPPERS: dict[str, tuple[str, int]] = {
 }
 XARGS = """-0 -r -t -x -n: -P: -L: -I: -d: -E: -s: --null --no-run-if-empty --verbose --exit --max-args= --max-procs=
     --max-lines= --delimiter="""
-ENV = "-u: -0 --unset= --null"  # without PATH, as after -i, other files would be found than the ones checked
+ENV = "-u: -0 --unset= --null"  # no -i: without PATH, programs other than the ones checked could be found
 FIND_ALONE = split_names("""
     -H -L -P -print -print0 -prune -depth -d -daystart -mount -xdev -empty -nouser -nogroup -readable -writable
     -executable -not -a -and -o -or -true -false -quit -ls -noleaf -follow -nowarn -warn ( ) ! ,""")
@@ -71,7 +71,7 @@ def unwrap_xargs(call: ProgramCall) -> None:
     found = call.read(XARGS, stop_at_operand=True)
     rest = list(call.arguments[found.after :])
     if found.unknown or not rest:
-        return  # alone it only prints its input
+        return  # without a command, xargs only prints its input
     mark = found.value("-I")
     if mark is not None and not mark.text:
         call.doubt("the mark that it replaces is known only when the line runs")

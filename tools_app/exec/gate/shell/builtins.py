@@ -1,4 +1,4 @@
-"""Shell builtins: which of them run nothing and change nothing that matters. No I/O."""
+"""Find shell builtins that need approval, because they run something or change something important. No I/O."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ RESERVED = split_names("! { } [[ ]] case coproc do done elif else esac fi for fu
 
 ASSIGNING_FORMAT = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")  # `printf '12345%n' PATH` sets PATH to 5
 NUMBER = re.compile(r"[0-9]{1,3}")
-# These options can only end a line early.
+# These options can only make the line end early.
 STRICTER_OPTIONS = frozenset({("-e",), ("-u",), ("-eu",), ("-ue",), ("-o", "pipefail"), ("-eo", "pipefail"), ("-euo", "pipefail")})
 ONE_OPERAND = split_names("-a -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S")
 TWO_OPERANDS = split_names("= == != < > -eq -ne -lt -le -gt -ge -ef -nt -ot")
@@ -54,7 +54,7 @@ def find_builtin_doubt(name: str, arguments: Sequence[Word]) -> GateReason | Non
 
 
 def _is_plain_printf(texts: Sequence[str | None]) -> bool:
-    """With `-v` it assigns, and an index in the name is evaluated; %n assigns, too. So the format must be literal."""
+    """`-v` assigns a variable and evaluates an index in its name, and %n assigns too, so the format must be literal."""
     rest = texts[1:] if texts and texts[0] == "--" else texts
     if not rest or rest[0] is None or ASSIGNING_FORMAT.search(rest[0]):
         return False

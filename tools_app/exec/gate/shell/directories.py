@@ -20,7 +20,7 @@ def merge_cwds(*branches: Cwds) -> Cwds:
 
 
 def cwds_after_cd(arguments: tuple[Word, ...], cwds: Cwds, context: ExecContext) -> Cwds:
-    """bash follows the names in the path, so `cd link/..` stays where it is; written paths are resolved later."""
+    """Return the directories after `cd`. bash resolves `..` by name, so `cd link/..` stays put; links are resolved later."""
     words = arguments[1:] if arguments and arguments[0].text == "--" else arguments
     if cwds is None or len(words) != 1 or not words[0].text or words[0].text.startswith("-"):
         return None

@@ -41,10 +41,11 @@ class Walker(WordWalker):
             and not statements[0]["Cmd"].get("Assigns")
         )
 
-    # Statements: each returns where the line may be afterwards.
+    # Statements: each method returns the directories the line may be in afterwards.
 
     def statements(self, nodes: Iterable[Node], cwds: Cwds, given: str = "") -> Cwds:
-        """Visit statements in order. `given` is a variable with a value here; variables they assign are set until they end."""
+        """Visit statements in order. `given` is a variable that is set here. Variables that the statements assign
+        count as set until the last statement."""
         before = self.variables
         self.variables = _mark_certain(before, given)
         for node in nodes:
@@ -88,7 +89,7 @@ class Walker(WordWalker):
                 self.upstream = (*before, *self.found.commands[count:])
                 self.statement(node["Y"], cwds)
                 self.upstream = before
-                return cwds, cwds  # each side runs in its own shell
+                return cwds, cwds  # each side runs in its own subshell
             case "Subshell":
                 self.statements(node.get("Stmts", []), cwds)
                 return cwds, cwds
@@ -107,7 +108,7 @@ class Walker(WordWalker):
             case "TestClause":
                 self.test(node["X"])
             case "TimeClause":
-                # After a pipe, bash runs it as a program; only at the very beginning of the line it is certainly the keyword.
+                # After a pipe, bash runs it as a program; only at the very beginning of the line is it certainly the keyword.
                 if node["Pos"]["Offset"] != self.first:
                     self.doubt("time", "The word time stands in the middle of the line, where it can be a program.")
                 return self.statement(node["Stmt"], cwds) if "Stmt" in node else (cwds, cwds)

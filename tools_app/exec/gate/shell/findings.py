@@ -22,7 +22,7 @@ class ShellCommand:
 class Redirection:
     target: Word
     cwds: Cwds
-    command: ShellCommand | None = None  # the simple command whose output goes there; None for several
+    command: ShellCommand | None = None  # the simple command whose output goes there; None if there are several
 
 
 @dataclass(slots=True)

@@ -9,14 +9,14 @@ from tools_app.exec.gate.types import GateReason
 MAX_LINE_BYTES = 16 * 1024
 
 # In bash, backslash-newline joins tokens in places that no known parser handles: inside `$(`, before the end of a heredoc,
-# at the end of a comment. After a blank it only separates words, and all agree.
+# at the end of a comment. After a blank it only separates words, and all parsers agree.
 INVISIBLE_CHARACTERS = re.compile(f"[{INVISIBLE_RANGES}]")  # letters according to Unicode, but invisible
 CONTINUATION = re.compile(r"(?<![ \t])\\\n")
 ENDS_IN_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 
 
 def find_rejections(line: str) -> tuple[GateReason, ...]:
-    """Why no approval can allow the line: people would not see what it is, or it is empty or too long."""
+    """Why the line can't be approved: approvers would not see what it does, or it is empty or too long."""
     try:
         size = len(line.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Parse the line with a second parser. What it finds and the first did not, or can't analyze, is a doubt."""
+"""Parse the line with a second parser. Anything it finds that the first did not, or can't analyze, raises a doubt."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class SecondParserResult:
     names: frozenset[str] = frozenset()
-    trouble: str = ""  # why it can't tell
+    trouble: str = ""  # why its result is incomplete
 
 
 @lru_cache(maxsize=1)

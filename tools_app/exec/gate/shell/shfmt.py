@@ -11,11 +11,11 @@ from typing import Any
 Node = dict[str, Any]
 
 TIMEOUT_SECONDS = 1.0
-MAX_JSON_BYTES = 32 * 1024 * 1024  # three times the tree of 16 KiB of the densest lines
+MAX_JSON_BYTES = 32 * 1024 * 1024  # three times the tree size of the densest 16 KiB line
 
 
 class ParseFailed(Exception):
-    """bash would reject the line too, or at least shfmt can't parse it."""
+    """shfmt can't parse the line; usually bash would reject it too."""
 
 
 class ParserUnavailable(Exception):
@@ -24,7 +24,7 @@ class ParserUnavailable(Exception):
 
 @lru_cache(maxsize=1)
 def find_shfmt() -> str | None:
-    """The pinned shfmt beside this Python; another one only if it is missing."""
+    """Return the pinned shfmt next to this Python, or one on PATH if that is missing."""
     beside = Path(sys.executable).parent / "shfmt"
     return str(beside) if beside.is_file() else shutil.which("shfmt")
 

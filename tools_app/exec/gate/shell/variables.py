@@ -1,4 +1,4 @@
-"""What a line does to variables, and which expansions are plain. Works on the syntax tree; no I/O."""
+"""Check what a line does to variables, and which expansions are plain. Works on the syntax tree; no I/O."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tools_app.exec.gate.types import GateReason
 
 # Names with a meaning to bash or programs are uppercase, except these two.
 ASSIGNABLE_NAME = re.compile(r"(?!(?:histchars|auto_resume)$)(?:[a-z][a-z0-9_]*|[A-Z])")
-# May precede a command or be set alone. Their values must not name a file, as a slash in a locale or terminal name does.
+# May precede a command or be set alone. Their values must not name a file, as a locale or terminal name with a slash does.
 HARMLESS_NAME = re.compile(r"LANG|LC_[A-Z]+|TERM|NO_COLOR|FORCE_COLOR|COLORTERM|TZ")
 HARMLESS_VALUE = re.compile(r"[A-Za-z0-9_.@+-]*")
 ZONE_VALUE = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_+/-]*|")
@@ -108,7 +108,7 @@ def find_parameter_doubt(node: Node, variables: Variables) -> GateReason | None:
 
 
 def is_plain_arithmetic(node: Node | None, variables: Variables) -> bool:
-    """Only whole numbers, and variables that hold nothing else: bash evaluates the text of other variables as an expression."""
+    """Whether all operands are whole numbers or variables that hold one: bash evaluates other variables' text as an expression."""
     if node is None:
         return True
     match node["Type"]:

@@ -1,6 +1,6 @@
-"""Walk words and redirections: what is expanded in them, and what runs inside them.
+"""Walk words and redirections to find what is expanded and what runs inside them.
 
-Node types and their fields are an allowlist here as well. Statements inside a word go back to the statement walk.
+Node types and their fields are an allowlist here as well. Statements inside a word are handed back to the statement walk.
 """
 
 import os

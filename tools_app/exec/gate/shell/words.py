@@ -27,7 +27,7 @@ class Word:
     single: bool = True  # always one word; otherwise it may become none or many
     dashless: bool = True  # nothing it becomes starts with a dash
     local: bool = True  # nothing it becomes is an absolute path or contains ..
-    listed: bool = False  # dashless only if no file in the directory has such a name
+    listed: bool = False  # dashless only if no file name in the directory starts with a dash
     dynamic: str = ""  # why the text is uncertain, for people
 
 
@@ -90,7 +90,7 @@ def _is_dashless(lead: str, rest: list[_WordPiece]) -> bool:
 
 
 def _is_local(pieces: list[_WordPiece]) -> bool:
-    """An expansion may turn out empty, so the rest must be local as well: "$x/etc" is /etc without x."""
+    """An expansion may turn out empty, so the rest must be local as well: "$x/etc" is /etc if x is empty."""
     if not all(piece.text is not None or piece.local for piece in pieces):
         return False
     texts = [piece.text if piece.text is not None else "x" if piece.filled else "" for piece in pieces]
@@ -136,7 +136,7 @@ def _split_unquoted(raw: str, *, first: bool, braces: bool) -> Iterator[_WordPie
         yield _WordPiece(None, "a ~ path")
         return
     if raw == "[":
-        yield _WordPiece(raw)  # the command; a glob needs the closing bracket, too
+        yield _WordPiece(raw)  # the command `[`; a glob would also need the closing bracket
         return
     bare = re.sub(r"\\.", lambda match: "\0" * len(match[0]), raw)
     marks = [match.start() for match in (GLOB_CHARACTERS.search(bare), re.search("{", bare) if braces else None) if match]
