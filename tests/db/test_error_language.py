@@ -34,6 +34,7 @@ def test_page_shows_errors_in_its_language(make_user, accepted, message):
         ("zh-CN", "运行不存在：none", "主会话无法删除。请改为重置。"),
         ("en-US", "Run not found: none", "The main session can’t be deleted. Reset it instead."),
         ("xx", "Run not found: none", "The main session can’t be deleted. Reset it instead."),
+        ("x" * 501, "Run not found: none", "The main session can’t be deleted. Reset it instead."),
         (None, "Run not found: none", "The main session can’t be deleted. Reset it instead."),
     ],
 )
