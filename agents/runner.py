@@ -228,4 +228,4 @@ class Runner:
             log.info("%s; the run had already ended", lost)
         except ClawError as fault:
             self.abandoned = isinstance(fault, Unavailable)
-            log.warning("could not write the end of run %d (%s); the worker that recovers it will", self.claimed.pk, fault)
+            log.warning("could not record the end of run %d (%s); the worker that recovers it will do so", self.claimed.pk, fault)

@@ -60,7 +60,7 @@ class InvokeBody(BaseModel):
         return data
 
 
-@csrf_exempt  # not needed for tokens; `authenticate` checks cookies
+@csrf_exempt  # tokens need no CSRF check; `authenticate` does it for cookies
 async def invoke_tool(request: HttpRequest) -> JsonResponse:
     """Return 200 {ok, result}, or {ok: false, error: {type, message, layer?}} with one of these:
 

@@ -97,8 +97,8 @@ class LayerPolicy:
 
     def judge(self, tools: Iterable[ToolFacts]) -> Iterator[LayerMatch]:
         """Yield the effect, the rule and its row for each tool. `none` means neither allowed nor denied here."""
-        # Compiling the lists once for all tools, skipping empty ones and precomputing ToolFacts.keys: 60 tools pass through
-        # nine layers in 0.5 ms instead of 1.8.
+        # The lists are compiled once for all tools, empty ones are skipped, and ToolFacts.keys is precomputed, so 60 tools pass
+        # through nine layers in 0.5 ms instead of 1.8 ms.
         lists = [(compile_entries(entries).find, effect, label, row) for entries, effect, label, row in self._lists() if entries]
         prefix = f"{self.source}: " if self.source else ""
         unlisted = self._match_unlisted(prefix)

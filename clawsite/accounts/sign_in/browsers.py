@@ -32,7 +32,7 @@ def list_browsers(user: User) -> QuerySet[BrowserSession]:
 
 
 def record_browser(request: HttpRequest, user: User) -> None:
-    """Record the browser of this session; update it if it wasn't seen for a while or its address changed."""
+    """Record the browser of this session; update the record if it hasn't been seen for a while or its address changed."""
     key = request.session.session_key
     if key is None:
         return

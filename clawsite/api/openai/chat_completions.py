@@ -21,7 +21,7 @@ from clawsite.gateway.server.runtime import Runtime
 ANSWER_SEPARATOR = "\n\n"  # between the answers of a run that used tools
 
 
-@csrf_exempt  # not needed for tokens; `authenticate` checks cookies
+@csrf_exempt  # tokens need no CSRF check; `authenticate` does it for cookies
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     try:
         started, params = await start_from_request(request, parse_chat_request)

@@ -43,7 +43,7 @@ from sessions_app.models import Run
 from sessions_app.runs.results import find_own_run, rebuild_answer_events
 
 
-@csrf_exempt  # not needed for tokens; `authenticate` checks cookies
+@csrf_exempt  # tokens need no CSRF check; `authenticate` does it for cookies
 async def create_response(request: HttpRequest) -> HttpResponseBase:
     try:
         started, params = await start_from_request(request, parse_responses_request)

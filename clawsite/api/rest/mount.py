@@ -42,7 +42,7 @@ def load_openapi() -> dict[str, Any]:
     return build_document(PREFIX)
 
 
-@csrf_exempt  # not needed for tokens; `authenticate` checks cookies
+@csrf_exempt  # tokens need no CSRF check; `authenticate` does it for cookies
 async def handle_request(request: HttpRequest, path: str) -> HttpResponseBase:
     """Route the request to its operation."""
     resolver = await asyncio.to_thread(load_operations)  # on a thread, because the first call takes a while

@@ -143,7 +143,7 @@ def accept_delivery(
             row.save(force_insert=True)
             if signed and hook.signature == PLAIN:
                 SpentSignature.objects.create(hook=hook, digest=signed)
-    except IntegrityError:  # another process was first
+    except IntegrityError:  # another process got there first
         if first := _find_duplicate(hook, came, ids):
             return first
         raise Conflict(_("The same delivery is in progress. Try again."), retryable=True) from None

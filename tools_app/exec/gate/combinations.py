@@ -1,4 +1,4 @@
-"""Find parts of a line that are harmless alone but not together with the rest. Lists file names; starts nothing."""
+"""Find parts of a line that are harmless alone but not in combination. Reads directories, but starts no programs."""
 
 import os
 from collections.abc import Iterable, Sequence
