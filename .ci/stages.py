@@ -16,11 +16,11 @@ POSTGRES = {"CLAWSITE_TEST_DATABASE": "postgres"}
 
 # name: (command, environment, budget)
 STAGES: dict[str, tuple[list[str], dict[str, str], int]] = {
-    "lint": (["make", "--no-print-directory", "lint"], {}, 120),
-    "services": ([*PYTEST, "tests/unit", "tests/db", "tests/protocol", "tests/fuzz"], {}, 300),
-    "web": ([*PYTEST, "tests/web"], {}, 360),
+    "lint": (["make", "--no-print-directory", "lint"], {}, 60),
+    "services": ([*PYTEST, "tests/unit", "tests/db", "tests/protocol", "tests/fuzz"], {}, 240),
+    "web": ([*PYTEST, "tests/web"], {}, 560),
     "journeys": ([*PYTEST, "tests/journeys", "tests/faults"], {}, 300),
-    "postgres": ([*PYTEST, "-m", "dialect", "tests"], POSTGRES, 420),
+    "postgres": ([*PYTEST, "-m", "dialect", "tests"], POSTGRES, 340),
 }
 
 
