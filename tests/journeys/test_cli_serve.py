@@ -160,6 +160,7 @@ def test_second_server_on_a_state_directory_fails_and_names_the_first(served: Se
 
 
 def test_sigterm_stops_everything_and_the_next_start_is_fast_and_quiet(served: Served) -> None:
+    served.until(lambda: set(served.children()) == {"web", "worker"})  # `prepare` may still be exiting
     children = list(served.children().values())
     served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(PATIENCE) == 0
