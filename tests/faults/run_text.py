@@ -55,11 +55,9 @@ def find_stream_faults(events: list[EventRow]) -> Iterator[str]:
             streamed[key] = so_far + data["delta"]
         elif data.get("final"):
             text = "".join(block.get("text", "") for block in data["message"]["content"] if block["type"] == "text")
-            attempts = [
-                told for (stream, message, _), told in streamed.items() if (stream, message) == ("assistant", data["messageId"])
-            ]
-            if text != (attempts[-1] if attempts else ""):
-                yield f"message {data['messageId']} is stored as {text!r} and was streamed as {attempts}"
+            attempt = streamed.get(("assistant", data["messageId"], data["attempt"]), "")  # an earlier attempt was discarded
+            if text != attempt:
+                yield f"message {data['messageId']} is stored as {text!r} and was streamed as {attempt!r}"
 
 
 def replay_matches_rows(rows: Rows, _: History) -> Iterator[str]:

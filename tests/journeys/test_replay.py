@@ -149,6 +149,7 @@ def story(user, make_session, monkeypatch):
 @example(turns=[Turn(texts=["a"], ending="worker dies")] * 3)
 @example(turns=[Turn(texts=["to be cut"], ending="cut", pause=True), Turn(texts=["and stopped"], ending="aborted", pause=True)])
 @example(turns=[Turn(thoughts=["hm"], texts=["so far"], ending="timeout", pause=True)])
+@example(turns=[Turn(texts=["0", "0"], ending="cut", pause=True), Turn(calls=[("write", {"path": "a.txt", "content": "x"}, "")])])
 @example(turns=[Turn(texts=["a\x00b"], thoughts=["\x00"], calls=[("read", {"path": "\x00"}, "")])])
 @given(turns=st.lists(TURNS, max_size=5))
 async def test_replayed_run_events_match_rows(turns, story):
