@@ -1,0 +1,72 @@
+"""Reasons of decisions, as data: a code with parameters, stored as JSON and turned into text when someone reads it. Pure.
+
+Each package registers the texts of its codes. The model, logs and the audit log get English (`Reason.text`), pages get the
+reader's language (`clawsite.infra.reason_texts.translate_reason`), programs get code and English text. Nothing parses the texts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LEGACY = "legacy"  # text stored before reasons were codes
+ReasonJson = dict[str, Any]
+
+_texts: dict[str, str] = {LEGACY: "{text}"}
+
+
+def gettext_noop(text: str) -> str:
+    """Mark a text for translation."""
+    return text
+
+
+def register_reasons(texts: Mapping[str, str]) -> None:
+    """Add codes with their English texts, which are also the translation keys. Placeholders are named, as in `str.format`."""
+    for code, text in texts.items():
+        if _texts.setdefault(code, text) != text:
+            raise ValueError(f"reason code {code!r} is registered twice")
+
+
+def registered_reasons() -> Mapping[str, str]:
+    return _texts
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Reason:
+    """Why something was decided. Parameters are JSON values or other reasons."""
+
+    code: str
+    params: Mapping[str, Any]
+
+    def __init__(self, code: str, /, **params: Any) -> None:
+        if code not in _texts:
+            raise ValueError(f"unregistered reason code {code!r}")
+        object.__setattr__(self, "code", code)
+        object.__setattr__(self, "params", params)
+
+    def __hash__(self) -> int:
+        return hash((self.code, repr(sorted(self.params.items()))))
+
+    @property
+    def text(self) -> str:
+        """The text in English."""
+        return _texts[self.code].format(**{name: str(value) for name, value in self.params.items()})
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_json(self) -> ReasonJson:
+        params = {name: value.to_json() if isinstance(value, Reason) else value for name, value in self.params.items()}
+        return {"code": self.code, "params": params} if params else {"code": self.code}
+
+    @classmethod
+    def from_json(cls, stored: Any) -> "Reason":
+        """Read a stored reason. A plain string, or a code this version doesn't know, becomes a legacy reason with its text."""
+        if not isinstance(stored, Mapping):
+            return cls(LEGACY, text=str(stored))
+        params = {name: cls.from_json(value) if _is_reason(value) else value for name, value in stored.get("params", {}).items()}
+        code = stored["code"]
+        return cls(code, **params) if code in _texts else cls(LEGACY, text=code)
+
+
+def _is_reason(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("code"), str)
