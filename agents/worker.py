@@ -4,7 +4,6 @@ Bus hints wake it up and polling backs up every hint: a lost hint costs a second
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -26,6 +25,7 @@ from clawsite.infra.errors import ClawError
 from clawsite.infra.observability import metrics
 from clawsite.infra.process.identity import is_alive, own_identity
 from clawsite.infra.version import version
+from clawsite.infra.waits import wait_for_hint
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lanes, queue, workers
 from sessions_app.runs.queue import ClaimedRun
@@ -108,9 +108,8 @@ class Worker:
 
     async def _claim_until_drained(self) -> None:
         while not self._draining.is_set():
-            self._wake.clear()
             await self._guarded(self._claim)
-            await _wait_for_hint(self._wake, settings.POLL_SECONDS)
+            await wait_for_hint(self._wake, settings.POLL_SECONDS)
 
     async def _claim(self) -> None:
         """Claim runs up to the concurrency limit, lane by lane, starting after the lane served last."""
@@ -229,8 +228,7 @@ class Worker:
         hint = hint or asyncio.Event()
         while True:
             await self._guarded(chore)
-            await _wait_for_hint(hint, seconds)
-            hint.clear()
+            await wait_for_hint(hint, seconds)
 
     async def _guarded(self, chore: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -260,13 +258,6 @@ class Worker:
 def _chore_label(chore: Callable[[], Awaitable[None]]) -> str:
     """Return a readable name, such as "check aborts" for `_check_aborts`."""
     return getattr(chore, "__name__", "chore").strip("_").replace("_", " ")
-
-
-async def _wait_for_hint(hint: asyncio.Event, seconds: float) -> None:
-    """Wait for the hint or the timeout. Not `wait_for`: before Python 3.12 it can swallow a simultaneous cancellation."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await hint.wait()
 
 
 def _import_litellm_early() -> None:

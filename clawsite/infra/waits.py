@@ -1,14 +1,27 @@
-"""Wait for notifications about an object, by its key. A notification is only a hint: waiters also poll the database."""
+"""Wait for a hint, and poll in case it was lost. A hint only says that something may have changed; the database says what."""
 
 import asyncio
-from collections.abc import Hashable, Iterator
+import contextlib
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+async def wait_for_hint(hint: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait for the hint or the timeout, then clear the hint. A hint that arrives during the caller's next check is kept."""
+    # Not `asyncio.wait_for`: before Python 3.12 it can swallow a simultaneous cancellation.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await hint.wait()
+    hint.clear()
 
 
 class Waiters(Generic[K]):
+    """Everything this process waits for, by key. Whoever receives the bus calls `notify`."""
+
     def __init__(self) -> None:
         self._waiting: dict[K, set[asyncio.Event]] = {}
 
@@ -18,6 +31,16 @@ class Waiters(Generic[K]):
     def notify(self, key: K) -> None:
         for event in self._waiting.get(key, ()):
             event.set()
+
+    async def wait_until(self, key: K, read: Callable[[], Awaitable[T | None]], *, poll_seconds: float | None) -> T:
+        """Return the first value of `read` that is not None: read now, after every hint, and at least every `poll_seconds`.
+
+        Without `poll_seconds`, the owner of these waiters polls for all of them.
+        """
+        with self.of(key) as hint:
+            while (value := await read()) is None:
+                await wait_for_hint(hint, poll_seconds)
+            return value
 
     @contextmanager
     def of(self, *keys: K) -> Iterator[asyncio.Event]:

@@ -40,11 +40,10 @@ async def process_waiters() -> RunWaiters:
 
 
 async def wait_for_run_end(waits: RunWaiters, user: User, run_id: str, run_pk: int) -> RunState:
-    """Return the run when it has ended. Listening starts before the row is read, so the end cannot be missed in between."""
-    with waits.of(run_pk) as news:
-        while True:
-            news.clear()
-            state = await db.read(selectors.read_run_state, user, run_id)
-            if state.ended:
-                return state
-            await news.wait()
+    """Return the run when it has ended."""
+
+    async def read_ended() -> RunState | None:
+        state = await db.read(selectors.read_run_state, user, run_id)
+        return state if state.ended else None
+
+    return await waits.wait_until(run_pk, read_ended, poll_seconds=None)

@@ -6,7 +6,7 @@ The check runs when the bus reports a change to the account or to the session's 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
+from clawsite.infra.waits import wait_for_hint
 from sessions_app.models import Session
 
 log = logging.getLogger(__name__)
@@ -64,10 +65,7 @@ async def _watch_until_revoked(runtime: Runtime, caller: Caller, session_id: UUI
     delay = settings.POLL_SECONDS  # the first check is early: something may have changed before the subscription
     with runtime.changes.of(*keys) as changed:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await changed.wait()
-            changed.clear()
+            await wait_for_hint(changed, delay)
             delay = limits.RECHECK_SECONDS
             try:
                 await _check_access(runtime, caller, session_id)

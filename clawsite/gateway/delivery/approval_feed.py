@@ -4,7 +4,6 @@ A bus message is only a hint; the row has the current state. A client that misse
 pending ones.
 """
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -99,15 +98,10 @@ def _build_session_notice(approval: Approval) -> _SessionNotice | None:
 
 
 async def wait_for_decision(waits: Waiters[str], user: User, approval_id: str) -> ApprovalRecord:
-    """Wait until the approval request is closed. Listening starts before the row is read."""
-    with waits.of(approval_id) as news:
-        while True:
-            news.clear()
-            record = await db.read(find_record, user, approval_id)
-            if record["status"] != Approval.Status.PENDING:
-                return record
-            try:
-                async with asyncio.timeout(POLL_SECONDS):
-                    await news.wait()
-            except TimeoutError:
-                continue
+    """Return the approval request once it is closed."""
+
+    async def read_closed() -> ApprovalRecord | None:
+        record = await db.read(find_record, user, approval_id)
+        return record if record["status"] != Approval.Status.PENDING else None
+
+    return await waits.wait_until(approval_id, read_closed, poll_seconds=POLL_SECONDS)

@@ -5,6 +5,7 @@ in the database before it is sent, so a node that reconnects, here or elsewhere,
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from datetime import datetime
@@ -107,23 +108,16 @@ class ConnectedNodes:
             sent.pop(invocation_id, None)
 
     async def outcome(self, invocation: NodeInvocation) -> NodeInvocation:
-        """Return the invocation once it has ended or timed out. Listening starts before the row is read."""
+        """Return the invocation once it has ended or timed out."""
         invocation_id = str(invocation.pk)
-        with self._waits.of(invocation_id) as news:
-            while invocation.is_open:
-                news.clear()
-                invocation = await db.read(invocations.get_invocation, invocation_id)
-                left = invocation.expires_at.timestamp() - clock.now().timestamp()
-                if not invocation.is_open:
-                    break
-                if left <= 0:
-                    message = f"the node did not respond within {invocation.timeout_ms} ms"
-                    await db.write(invocations.end_invocation, invocation_id, error=(TIMEOUT, message))
-                    invocation = await db.read(invocations.get_invocation, invocation_id)
-                    break
-                try:
-                    async with asyncio.timeout(min(left, POLL_SECONDS)):
-                        await news.wait()
-                except TimeoutError:
-                    continue
-        return invocation
+
+        async def read_ended() -> NodeInvocation | None:
+            current = await db.read(invocations.get_invocation, invocation_id)
+            return None if current.is_open else current
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((invocation.expires_at - clock.now()).total_seconds()):
+                return await self._waits.wait_until(invocation_id, read_ended, poll_seconds=POLL_SECONDS)
+        message = f"the node did not respond within {invocation.timeout_ms} ms"
+        await db.write(invocations.end_invocation, invocation_id, error=(TIMEOUT, message))
+        return await db.read(invocations.get_invocation, invocation_id)
