@@ -11,8 +11,9 @@ from agents.llm.catalog import ResolvedModel
 from clawsite.infra.observability import metrics, tracing
 from clawsite.infra.observability.tracing import Span
 from sessions_app.runs.queue import ClaimedRun
-from tools_app.core.definition import ToolEnded, ToolEvent, ToolStarted
+from tools_app.core.definition import ToolDeferred, ToolEnded, ToolEvent, ToolStarted
 
+DEFERRED_OUTCOME = "deferred"  # the result comes later
 STOPPED_OUTCOME = "stopped"  # canceled by us: the run was stopped or handed over
 
 
@@ -81,6 +82,8 @@ class ToolInstrumentation:
                 self._open[call.id] = tracing.start_span("tool call", self._parent, known), time.perf_counter()
             case ToolEnded(call, result):
                 self._end(call.id, "error" if result.is_error else "ok")
+            case ToolDeferred(call):
+                self._end(call.id, DEFERRED_OUTCOME)
 
     async def aclose(self) -> None:
         for call_id in list(self._open):
@@ -92,6 +95,6 @@ class ToolInstrumentation:
             return
         metrics.tool_calls.labels(outcome).inc()
         metrics.tool_seconds.observe(time.perf_counter() - began)
-        if outcome != "ok":
+        if outcome not in ("ok", DEFERRED_OUTCOME):
             span.set_failed(outcome)
         span.end()

@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 from agents.llm.base import Usage
 from agents.llm.events import AskEvent, Replied
 from agents.llm.messages import AssistantMessage, Image, Message, ToolCallRequest, ToolResultMessage, UserMessage
-from tools_app.core.definition import ImageBlock, ToolEnded, ToolResult, ToolStarted, ToolUpdated
+from tools_app.core.definition import ImageBlock, ToolEnded, ToolEvent, ToolResult
 from tools_app.loop_guard import CompletedCall
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Nothing is in flight and a call waits for approval or subagents; the loop is started again when it can continue."""
+    """Nothing is in flight and calls wait for approval or for a result that comes later; the loop is started again then.
+
+    The reason is "approval" or the kind of the deferral.
+    """
 
     reason: str
 
@@ -35,7 +38,7 @@ class TurnsUsedUp:
     limit: int
 
 
-UseEvent = ToolStarted | ToolUpdated | ToolEnded | Parked
+UseEvent = ToolEvent | Parked
 LoopEvent = AskEvent | UseEvent | HandedOver | TurnsUsedUp
 Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]
 Use = Callable[[Sequence[ToolCallRequest]], AsyncGenerator[UseEvent, None]]

@@ -3,6 +3,7 @@
 The functions at the end run on the writer thread and may be retried, so they change only the database.
 """
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from sessions_app.sessions.attachments import StoredFile
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.command_decision import use_approval_or_grants
 from tools_app.authorize import Authorization, find_current_denial
-from tools_app.core.definition import CallRef, ImageBlock, ToolResult
+from tools_app.core.definition import CallRef, Deferred, ImageBlock, ToolResult
 from tools_app.core.supervision import Supervision
 from tools_app.exec.plan import PlannedCommand
 from tools_app.execute import CallNotStarted
@@ -119,6 +120,10 @@ class RunStore:
     async def updated(self, call: CallRef, partial: ToolResult) -> None:
         await self._write(queue.write_step, events=[tool_calls.build_update_event(call.id, call.name, partial.text)])
 
+    async def deferred(self, call: CallRef, deferred: Deferred) -> None:
+        until = clock.now() + dt.timedelta(seconds=deferred.deadline_s) if deferred.deadline_s is not None else None
+        await self._write(tool_calls.record_deferral, call.id, deferred.kind, deferred.ref, until)
+
     async def ended(self, call: CallRef, result: ToolResult) -> None:
         """Store a result. Images are stored as attachments; rows and events only refer to them by ID."""
         images = [block for block in result.content if isinstance(block, ImageBlock)]
@@ -188,12 +193,12 @@ def _find_stop_request(claimed: ClaimedRun) -> str:
 
 
 def _park_run(claimed: ClaimedRun, reason: str) -> None:
-    """Park the run for approval. A decision made a moment ago saw a running run, so check for decisions here."""
+    """Park the run for approval or deferred calls. A decision made a moment ago saw a running run, so check for decisions here."""
     if stop_reason := _find_stop_request(claimed):  # made while the run was active; nothing checks it once the run is parked
         _end_run(claimed, Run.Status.ABORTED, stop_reason, "", (), None)
         return
     queue.park_run(claimed, reason)
-    if not approval_requests.has_open_approval(claimed.pk):
+    if not tool_calls.list_deferred(claimed.pk) and not approval_requests.has_open_approval(claimed.pk):
         lifecycle.make_runs_ready([claimed.pk])
 
 

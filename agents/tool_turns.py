@@ -14,13 +14,16 @@ from agents.loop import Parked, UseEvent, list_steps
 from agents.prepare.run_plan import RunPlan
 from agents.run_store import RunStore
 from agents.tool_calls.decide import ProposedCalls
+from clawsite.infra import clock, db
+from sessions_app.runs import tool_calls
 from sessions_app.runs.queue import ClaimedRun
+from sessions_app.runs.tool_calls import OpenDeferral
 from tools_app.authorize import Authorization, AuthorizedCall
-from tools_app.core.definition import CallRef, ToolEnded, ToolResult, text_result
+from tools_app.core.definition import CallRef, DeferredCall, ToolDeferred, ToolEnded, ToolResult, text_result
 from tools_app.core.plugin_hooks import ArgumentsChanged, CallBlocked, HookCall, run_hooks
 from tools_app.core.supervision import Supervision
 from tools_app.exec.plan import ExecPlan, PlannedCommand
-from tools_app.execute import plan_call, run_tool_calls
+from tools_app.execute import add_note, plan_call, resume_call, run_tool_calls
 from tools_app.loop_guard import LoopVerdict, build_denied_result, build_loop_denial, check_repetition, to_pending_call
 from tools_app.schemas.argument_aliases import apply_aliases
 
@@ -39,9 +42,20 @@ class ToolTurns:
 
     async def use(self, calls: Sequence[ToolCallRequest]) -> AsyncGenerator[UseEvent, None]:
         """Run the calls of one turn that have no result yet."""
-        verdicts = self._check_loops(calls)
+        verdicts, unsettled = self._check_loops(calls), ""
+        if any(call.id not in self.decided for call in calls):
+            # Left by an earlier worker: the run was recovered or parked. Deferred calls have run and only need their results.
+            for deferral in await db.read(tool_calls.list_deferred, self._claimed.pk):
+                if ended := await self._resume(deferral, verdicts[deferral.call_id].note):
+                    yield ended
+                else:
+                    unsettled = deferral.kind
+                calls = [call for call in calls if call.id != deferral.call_id]
+            if unsettled:
+                yield Parked(unsettled)
+                return
         undecided = [call for call in calls if call.id not in self.decided]
-        if undecided:  # the run was recovered or parked between decision and result: the policy may have changed
+        if undecided:  # the policy may have changed
             self.decided |= await self._store.decide(await self.propose_calls(undecided), self.plan)
         permits: list[AuthorizedCall] = []
         waiting = False
@@ -59,7 +73,11 @@ class ToolTurns:
             async for event in events:
                 watch.observe(event)
                 yield event
-        if waiting and permits and self._runs_scripts(call):
+                if isinstance(event, ToolDeferred):
+                    unsettled = event.deferred.kind
+        if unsettled:
+            yield Parked(unsettled)
+        elif waiting and permits and self._runs_scripts(call):
             # The calls made just now may have changed the scripts this command runs, so plan and request approval again.
             del self.decided[call.id]
             async with aclosing(self.use(calls[calls.index(call) :])) as rest:
@@ -67,6 +85,17 @@ class ToolTurns:
                     yield later
         elif waiting:
             yield Parked("approval")
+
+    async def _resume(self, deferral: OpenDeferral, note: str) -> ToolEnded | None:
+        """Store and return the result of a deferred call; None if the run has to wait on."""
+        ref = CallRef(deferral.call_id, deferral.name, deferral.arguments)
+        overdue = deferral.until is not None and deferral.until <= clock.now()
+        result = await resume_call(self.plan.toolset.get(ref.name), DeferredCall(ref, deferral.kind, deferral.ref, overdue))
+        if result is None:
+            return None
+        result = add_note(result, note)
+        await self._store.ended(ref, result)
+        return ToolEnded(ref, result)
 
     def _runs_scripts(self, call: ToolCallRequest) -> bool:
         supervision = self.decided[call.id].supervision

@@ -6,10 +6,10 @@ journal commits, so a call found `started` after a crash is known to have begun.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from django.conf import settings
 
@@ -21,8 +21,11 @@ from tools_app.core.definition import (
     BadArguments,
     CallContext,
     CallRef,
+    Deferred,
+    DeferredCall,
     TextBlock,
     Tool,
+    ToolDeferred,
     ToolEnded,
     ToolEvent,
     ToolFailed,
@@ -51,6 +54,7 @@ class CallJournal(Protocol):
     def may_act(self) -> bool: ...
     async def started(self, call: CallRef) -> None: ...
     async def updated(self, call: CallRef, partial: ToolResult) -> None: ...
+    async def deferred(self, call: CallRef, deferred: Deferred) -> None: ...
     async def ended(self, call: CallRef, result: ToolResult) -> None: ...
 
 
@@ -59,6 +63,7 @@ async def run_tool_calls(
 ) -> AsyncGenerator[ToolEvent, None]:
     """Run the calls to completion. Closing the iterator or canceling its reader stops calls in flight.
 
+    Later calls may depend on a deferred one, so after a batch with such a call the rest is not started.
     `notes` maps call IDs to text for the model that is appended to the call's result.
     """
     for batch in _split_batches(calls):
@@ -67,6 +72,7 @@ async def run_tool_calls(
         for task in tasks:
             task.add_done_callback(events.put_nowait)
         pending = len(tasks)
+        deferred = False
         try:
             while pending:
                 event = await events.get()
@@ -75,11 +81,14 @@ async def run_tool_calls(
                     pending -= 1
                     continue
                 await _record_event(event, journal)
+                deferred = deferred or isinstance(event, ToolDeferred)
                 yield event
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        if deferred:
+            return
 
 
 def _split_batches(calls: Sequence[AuthorizedCall]) -> Iterator[Sequence[AuthorizedCall]]:
@@ -108,16 +117,23 @@ async def _run_call(
     events.put_nowait(ToolStarted(ref))
     result = await perform_call(authorized, CallContext(ref.id, update, abort, authorized.plan, journal.may_act))
     running = False
-    if note:
-        result = replace(result, content=(*result.content, TextBlock(note)))
-    events.put_nowait(ToolEnded(ref, result))
+    if isinstance(result, Deferred):
+        events.put_nowait(ToolDeferred(ref, result))
+    else:
+        events.put_nowait(ToolEnded(ref, add_note(result, note)))
+
+
+def add_note(result: ToolResult, note: str) -> ToolResult:
+    return replace(result, content=(*result.content, TextBlock(note))) if note else result
 
 
 async def _record_event(event: ToolEvent, journal: CallJournal) -> None:
-    """Journal updates and ends in one place, so that an update never follows the end."""
+    """Journal everything after the start in one place, so that an update never follows the end."""
     match event:
         case ToolUpdated(call, partial):
             await journal.updated(call, partial)
+        case ToolDeferred(call, deferred):
+            await journal.deferred(call, deferred)
         case ToolEnded(call, result):
             await journal.ended(call, result)
 
@@ -125,8 +141,8 @@ async def _record_event(event: ToolEvent, journal: CallJournal) -> None:
 logger = logging.getLogger(__name__)
 
 
-async def perform_call(authorized: AuthorizedCall, call: CallContext) -> ToolResult:
-    """Run one call to its result."""
+async def perform_call(authorized: AuthorizedCall, call: CallContext) -> ToolResult | Deferred:
+    """Run one call to its result, or until it is deferred."""
     if not isinstance(authorized, AuthorizedCall):
         raise TypeError("only an authorized call can run")
     tool = authorized.tool
@@ -136,12 +152,48 @@ async def perform_call(authorized: AuthorizedCall, call: CallContext) -> ToolRes
         return clean_tool_result(
             text_result(_describe_argument_errors(tool, error), details={"code": "invalid_arguments"}, is_error=True)
         )
+
+    async def perform() -> ToolResult | Deferred:
+        result = await _run_with_timeout(tool, args, call)
+        if not isinstance(result, Deferred):
+            return clean_tool_result(result)
+        if tool.resume is None:
+            raise TypeError(f"tool {tool.name} returned Deferred but declares no `resume`")
+        return result
+
+    return await _failure_as_result(authorized.ref, perform())
+
+
+async def resume_call(tool: Tool | None, deferred: DeferredCall) -> ToolResult | None:
+    """Return the result of a deferred call, or None if it is still waiting."""
+    name = deferred.call.name
+    if tool is None or tool.resume is None:
+        text = f"`{name}` is no longer available, so its result can't be read. What it did is not undone."
+        return text_result(text, details={"code": "tool_failed"}, is_error=True)
+    resume = tool.resume
+
+    async def read_result() -> ToolResult | None:
+        result = await resume(deferred)
+        return None if result is None else clean_tool_result(result)
+
+    result = await _failure_as_result(deferred.call, read_result())
+    if result is None and deferred.overdue:
+        text = f"tool_timeout: `{name}` had no result before its deadline."
+        return text_result(text, details={"code": "tool_timeout"}, is_error=True)
+    return result
+
+
+Outcome = TypeVar("Outcome")
+
+
+async def _failure_as_result(ref: CallRef, outcome: Awaitable[Outcome]) -> Outcome | ToolResult:
+    """Return the outcome of a tool's function; an exception becomes an error result."""
     try:
-        return clean_tool_result(await _run_with_timeout(tool, args, call))
+        return await outcome
     except ToolFailed as failure:
         return clean_tool_result(text_result(str(failure), is_error=True))
     except Exception as error:
-        logger.exception("tool %s failed in call %s", tool.name, authorized.ref.id)
+        logger.exception("tool %s failed in call %s", ref.name, ref.id)
         # The class name helps people debug; the message may contain paths or secrets.
         return text_result(f"the tool failed unexpectedly ({type(error).__name__})", details={"code": "tool_failed"}, is_error=True)
 
@@ -168,7 +220,7 @@ def clean_tool_result(result: ToolResult) -> ToolResult:
     return cleaning.clean_result(result, cleaning.ResultLimits(int(settings.TOOL_RESULT_KB * 1024), secrets))
 
 
-async def _run_with_timeout(tool: Tool, args: Any, call: CallContext) -> ToolResult:
+async def _run_with_timeout(tool: Tool, args: Any, call: CallContext) -> ToolResult | Deferred:
     """Return the tool's result, or a timeout message. Idempotent tools get a second attempt."""
     seconds = tool.timeout_s or settings.TOOL_TIMEOUT_SECONDS
     if seconds == NO_TIMEOUT:

@@ -12,7 +12,7 @@ class ToolCall(models.Model):
     class Status(models.TextChoices):
         ALLOWED = "allowed", _("Allowed")
         REFUSED = "refused", _("Denied")
-        WAITING = "waiting", _("Waiting")  # undecided: the run is parked on it
+        WAITING = "waiting", _("Waiting")  # the run is parked on it: it is undecided or, with `deferred`, its result comes later
         STARTED = "started", _("Started")  # committed before it starts
         FINISHED = "finished", _("Finished")
         FAILED = "failed", _("Failed")
@@ -34,6 +34,9 @@ class ToolCall(models.Model):
     policy_version = models.PositiveIntegerField(_("policy version"), default=0)
     refused_by = models.CharField(_("denied by"), max_length=32, blank=True, help_text=_("Policy layer that denied the call"))
 
+    deferred = models.JSONField(
+        _("deferred"), null=True, blank=True, help_text=_("Kind and ID of the row its result depends on, and until when it waits")
+    )
     result = models.JSONField(_("result"), null=True, blank=True)
     is_error = models.BooleanField(_("error"), default=False)
     created_at = models.DateTimeField(_("created"))

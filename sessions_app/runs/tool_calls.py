@@ -1,5 +1,6 @@
 """Tool calls as rows: decided, started, ended. Row, event and transcript entry are one transaction under the run's lease."""
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,6 +85,39 @@ def mark_started(claimed: ClaimedRun, call_id: str, name: str, arguments: dict[s
         raise LeaseLost(f"call {call_id} of run {claimed.pk} is not waiting to be started")
 
 
+@dataclass(frozen=True, slots=True)
+class OpenDeferral:
+    """A call that ran and whose result comes later."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    kind: str
+    ref: str
+    until: dt.datetime | None
+
+    @classmethod
+    def of(cls, call: ToolCall) -> "OpenDeferral":
+        marker: dict[str, Any] = call.deferred or {}
+        until = dt.datetime.fromisoformat(marker["until"]) if marker["until"] else None
+        return cls(call.call_id, call.name, call.arguments, marker["kind"], marker["ref"], until)
+
+
+def record_deferral(claimed: ClaimedRun, call_id: str, kind: str, ref: str, until: dt.datetime | None) -> None:
+    """Store that the result of a running call comes later. From here on, any worker can resume the call and none repeats it."""
+    _append(claimed, [])  # checks the fence
+    started = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id, status=ToolCall.Status.STARTED)
+    marker = {"kind": kind, "ref": ref, "until": until.isoformat() if until else None}
+    if not started.update(status=ToolCall.Status.WAITING, deferred=marker, lease_token=claimed.lease):
+        raise LeaseLost(f"call {call_id} of run {claimed.pk} is not running")
+
+
+def list_deferred(run_pk: int) -> list[OpenDeferral]:
+    """Return the run's calls whose result comes later, in the model's order."""
+    deferred = ToolCall.objects.filter(run_id=run_pk, status=ToolCall.Status.WAITING, deferred__isnull=False)
+    return [OpenDeferral.of(call) for call in deferred.order_by("position")]
+
+
 def record_admission(claimed: ClaimedRun, call_id: str, admission: dict[str, Any]) -> None:
     """Record who or what allowed a supervised call, in the transaction that starts it."""
     call = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id)
@@ -126,16 +160,19 @@ def record_waiting(claimed: ClaimedRun, decision: CallDecision, approval: dict[s
 
 
 def close_waiting(run_pk: int, reason: str) -> tuple[list[NewEvent], list[NewEntry]]:
-    """Close undecided calls when the run ends; return what the ending step must write."""
-    text = f"stopped: the run ended ({reason}) before this call was decided. It did not run."
-    result = {"content": [{"type": "text", "text": text}], "details": {"code": "stopped"}}
-    waiting = ToolCall.objects.filter(run_id=run_pk, status=ToolCall.Status.WAITING)
-    calls = list(waiting.order_by("position"))
-    waiting.update(status=ToolCall.Status.FAILED, result=result, is_error=True, ended_at=clock.now())
-    events = [
-        _build_result_event(call.call_id, call.name, result, True, _find_allowing_rule(call.verdict, call.name)) for call in calls
-    ]
-    return events, [_build_result_entry(call.call_id, call.name, result, text, True) for call in calls]
+    """Close calls that wait for a decision or for their result when the run ends; return what the ending step must write."""
+    events: list[NewEvent] = []
+    entries: list[NewEntry] = []
+    for call in ToolCall.objects.filter(run_id=run_pk, status=ToolCall.Status.WAITING).order_by("position"):
+        lacks = "its result arrived" if call.deferred else "this call was decided. It did not run"
+        text = f"stopped: the run ended ({reason}) before {lacks}."
+        result = {"content": [{"type": "text", "text": text}], "details": {"code": "stopped"}}
+        fields = {"status": ToolCall.Status.FAILED, "result": result, "is_error": True, "ended_at": clock.now()}
+        ToolCall.objects.filter(pk=call.pk).update(**fields)
+        rule = _find_allowing_rule(call.verdict, call.name)
+        events.append(_build_result_event(call.call_id, call.name, result, True, rule))
+        entries.append(_build_result_entry(call.call_id, call.name, result, text, True))
+    return events, entries
 
 
 def interrupt_started(claimed: ClaimedRun) -> None:

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -111,7 +111,36 @@ class ToolEnded:
     result: ToolResult
 
 
-ToolEvent = ToolStarted | ToolUpdated | ToolEnded
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Returned by a tool function instead of a result: the result comes later.
+
+    The run parks until the row `ref` of this `kind` is settled or `deadline_s` seconds have passed. Then any worker calls the
+    tool's `resume`, which reads that row. `ref` must be committed before the tool function returns.
+    """
+
+    kind: str
+    ref: str
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredCall:
+    """A call whose result comes later, when it is resumed."""
+
+    call: CallRef  # with the arguments it ran with
+    kind: str
+    ref: str
+    overdue: bool = False  # the deadline has passed
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDeferred:
+    call: CallRef
+    deferred: Deferred
+
+
+ToolEvent = ToolStarted | ToolUpdated | ToolDeferred | ToolEnded
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +186,10 @@ class ToolEnv:
 
 
 A = TypeVar("A", bound=ToolArgs)
-ToolFunction = Callable[[A, CallContext], Awaitable[ToolResult]]
+ToolFunction = Callable[[A, CallContext], Awaitable[ToolResult | Deferred]]
+# Builds the result of a deferred call from the row it refers to; None if the row is not settled and the call is not overdue.
+# It may be called several times, on any worker.
+Resume = Callable[[ToolEnv, DeferredCall], Awaitable[ToolResult | None]]
 MakePlan = Callable[[Any, CallRef], Awaitable[Any]]  # returns what the call would do; raises ToolFailed
 
 
@@ -173,8 +205,9 @@ class Tool:
     idempotent: bool
     polls: bool
     timeout_s: float | None
-    perform: Callable[[Any, CallContext], Awaitable[ToolResult]]
+    perform: Callable[[Any, CallContext], Awaitable[ToolResult | Deferred]]
     plan: MakePlan | None = None  # for supervised tools
+    resume: Callable[[DeferredCall], Awaitable[ToolResult | None]] | None = None  # for tools that return Deferred
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "parameters": self.parameters}
@@ -187,7 +220,8 @@ class ToolFactory:
     `idempotent`: repeating the call is safe, so it is retried once after a timeout. `polls`: repeating the same call is normal
     use, so the loop guard allows more repeats. `timeout_s` defaults to CLAWSITE_TOOL_TIMEOUT_SECONDS; NO_TIMEOUT disables the
     outer timeout. The factory of a `supervised` tool returns a callable with a `plan`, which is judged, and shown to
-    approvers if needed, before the call runs. `mcp_tool` is the MCP server and the tool's name there.
+    approvers if needed, before the call runs. A tool that returns `Deferred` needs `resume`. `mcp_tool` is the MCP server and the
+    tool's name there.
     """
 
     name: str
@@ -196,13 +230,14 @@ class ToolFactory:
     description: str
     parameters: dict[str, Any]
     check: Check
-    make: Callable[[ToolEnv], Callable[[Any, CallContext], Awaitable[ToolResult]]]
+    make: Callable[[ToolEnv], Callable[[Any, CallContext], Awaitable[ToolResult | Deferred]]]
     read_only: bool = False
     idempotent: bool = False
     polls: bool = False
     owner_only: bool = False
     supervised: bool = False
     timeout_s: float | None = None
+    resume: Resume | None = None
     mcp_tool: tuple[str, str] | None = None
 
     def create(self, env: ToolEnv) -> Tool:
@@ -229,6 +264,7 @@ class ToolFactory:
             self.timeout_s,
             perform,
             plan if self.supervised else None,
+            partial(self.resume, env) if self.resume else None,
         )
 
 
@@ -250,6 +286,7 @@ def tool(
     owner_only: bool = False,
     supervised: bool = False,
     timeout_s: float | None = None,
+    resume: Resume | None = None,
 ) -> Callable[[Callable[[ToolEnv], ToolFunction[A]]], ToolFactory]:
     """Declare a tool. `group` is the name without `group:`; read-only calls may run concurrently."""
 
@@ -273,6 +310,7 @@ def tool(
             owner_only=owner_only,
             supervised=supervised,
             timeout_s=timeout_s,
+            resume=resume,
         )
 
     return declare
