@@ -62,3 +62,27 @@ async def test_every_event_is_delivered_once_in_order(rows, seed):
 async def test_late_subscriber_gets_all_events(rows):
     rows["seq"] = COUNT
     assert [one["seq"] async for one in RunFeeds().follow(7)] == list(range(1, COUNT + 1))
+
+
+async def test_events_that_arrived_before_the_follower_need_no_poll(rows):
+    """The run can end between its commit and the registration of the response that follows it."""
+    feeds = RunFeeds()
+    rows["seq"] = COUNT
+    feeds.handle_events([event(seq) for seq in range(2, COUNT + 1)])
+    following = asyncio.create_task(_collect(feeds.follow(7, after=1)))
+    for _turn in range(COUNT):
+        await asyncio.sleep(0)
+    assert following.done(), "it waits for the poll"
+    assert await following == list(range(2, COUNT + 1))
+
+
+async def test_only_recent_runs_are_remembered(rows, monkeypatch):
+    monkeypatch.setattr(run_feed, "MAX_HEADS", 3)
+    feeds = RunFeeds()
+    for run in range(10):
+        feeds.handle_events([{**event(2), "run": run}])
+    assert list(feeds._heads) == [7, 8, 9]
+
+
+async def _collect(events):
+    return [one["seq"] async for one in events]

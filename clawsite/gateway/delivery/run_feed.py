@@ -20,6 +20,7 @@ from sessions_app.events.announce import is_last_event
 EventDict = dict[str, Any]  # seq, stream, data
 MAX_WAITING = 1_000  # events per follower; for a slower client the rest is read from the rows
 PAGE_SIZE = 500
+MAX_HEADS = 4_096  # runs whose last event number is remembered; a follower registers within milliseconds
 
 
 class RunFollower:
@@ -82,12 +83,18 @@ class RunFeeds:
 
     def __init__(self) -> None:
         self._feeds: dict[int, list[RunFollower]] = {}
+        self._heads: dict[int, int] = {}  # run -> its last event number seen here, most recent last
 
     def handle_events(self, events: Iterable[EventDict]) -> None:
-        if self._feeds:
-            for event in events:
-                for feed in self._feeds.get(event["run"], ()):
-                    feed.add_event(event)
+        for event in events:
+            run_pk = event["run"]
+            if run_pk is None:
+                continue
+            self._heads[run_pk] = max(self._heads.pop(run_pk, 0), event["seq"])
+            for feed in self._feeds.get(run_pk, ()):
+                feed.add_event(event)
+        while len(self._heads) > MAX_HEADS:
+            del self._heads[next(iter(self._heads))]
 
     def close(self) -> None:
         for feeds in self._feeds.values():
@@ -105,6 +112,8 @@ class RunFeeds:
         """Yield the run's events after number `after`, up to its last."""
         feed = RunFollower(after)
         self._feeds.setdefault(run_pk, []).append(feed)
+        # Events may have arrived after the run was committed and before this: the follower then reads them from the rows.
+        feed.note_head(self._heads.get(run_pk, 0))
         try:
             if not after:
                 for pk, seq in await db.read(_read_heads, [run_pk]):
