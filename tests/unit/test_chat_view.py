@@ -1,6 +1,6 @@
 """The chat view of a run: first words at once, the rest paced, everything before the last word."""
 
-from clawsite.gateway.protocol.events.chat import DELTA_INTERVAL_SECONDS, ChatEventBuilder
+from clawsite.gateway.protocol.events.chat import DELTA_INTERVAL_SECONDS, FLUSH_DELAY_SECONDS, ChatEventBuilder
 from tests.unit.gateway_fakes import Log
 
 
@@ -16,9 +16,19 @@ def test_first_delta_is_immediate_and_later_ones_paced():
     assert (first["state"], first["deltaText"], text_of(first), first["seq"]) == ("delta", "one", "one", 3)
     assert view.feed(two, 10.01) == []
     assert view.feed(three, 10.02) == []
-    assert view.due == 10.0 + DELTA_INTERVAL_SECONDS
+    assert view.due == 10.0 + DELTA_INTERVAL_SECONDS + FLUSH_DELAY_SECONDS
     [paced] = view.flush(view.due)
     assert (paced["deltaText"], text_of(paced), paced["seq"]) == (" two three", "one two three", 5)
+    assert view.due is None
+
+
+def test_first_event_after_the_interval_sends_the_newest_text():
+    log, view = Log(), ChatEventBuilder("run-7")
+    _accepted, _start, one, two, three, *_ = log.run("one two three")
+    view.feed(one, 10.0)
+    assert view.feed(two, 10.0 + DELTA_INTERVAL_SECONDS - 0.01) == []
+    [delta] = view.feed(three, 10.0 + DELTA_INTERVAL_SECONDS)
+    assert delta["deltaText"] == " two three"
     assert view.due is None
 
 

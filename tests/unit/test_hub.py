@@ -226,6 +226,18 @@ async def test_chat_deltas_are_paced_and_flushed_before_the_final(world):
     assert order[-2:] == [("agent", "end"), ("chat", "final")]
 
 
+async def test_timer_of_text_already_sent_does_not_send_later_text_early(world):
+    watcher = await world.watcher()
+    sent_after = {}
+    for event, pause in zip(world.log.run("a b c d")[:6], (0, 0, 0.01, 0.07, 0.01, 0.02), strict=True):
+        await world.tell(event)
+        world.clock.pass_(pause)
+    for moment in ("within the interval", "after it"):
+        sent_after[moment] = "".join(payload["deltaText"] for payload in payloads(watcher, "chat"))
+        world.clock.pass_(0.1)
+    assert sent_after == {"within the interval": "a b c", "after it": "a b c d"}
+
+
 async def test_pending_deltas_are_delivered_before_the_run_end(world):
     watcher = await world.watcher()
     for event in world.log.run("a b c"):

@@ -164,10 +164,12 @@ class Hub:
 
         def flush() -> None:
             view.timed = False
-            if not view.ended:
-                self._send_to_recipients(
-                    stream, [frames.to_chat_outgoing(payload, stream.name) for payload in view.flush(self._now())]
-                )
+            if view.ended or view.due is None:
+                return
+            if (now := self._now()) < view.due:  # an event has sent the text since, and more is pending
+                self._flush_later(stream, view)
+                return
+            self._send_to_recipients(stream, [frames.to_chat_outgoing(payload, stream.name) for payload in view.flush(now)])
 
         self._later(max(0.0, view.due - self._now()), flush)
 

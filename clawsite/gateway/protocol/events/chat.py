@@ -9,6 +9,9 @@ from typing import Any
 Payload = dict[str, Any]
 
 DELTA_INTERVAL_SECONDS = 0.075
+# Events arrive every 20 ms while an answer streams, and the first one after the interval sends the newest text. `flush` is
+# only due later, because at the end of the interval it would send text that is already old.
+FLUSH_DELAY_SECONDS = 0.025
 # Long answers are sent less often, so that no run exceeds this rate.
 BYTES_PER_SECOND = 256 << 10
 
@@ -69,7 +72,7 @@ class ChatEventBuilder:
         if now >= self._sent_at + pause:
             return [self._delta(now)]
         if self.due is None:
-            self.due = self._sent_at + pause
+            self.due = self._sent_at + pause + FLUSH_DELAY_SECONDS
         return []
 
     def _begin(self, message_id: str) -> None:
