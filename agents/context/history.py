@@ -37,19 +37,20 @@ async def load_history(claimed: ClaimedRun, entries: Sequence[HistoryEntry], wor
     entries = [filtered for entry in entries if (filtered := filter_entry(entry, reader)) is not None]
     contents = await load_attachments(claimed, entries, workspace, takes_images=takes_images)
     summary = next((entry for entry in entries if entry.role == SUMMARY_KEY), None)
-    messages, turns = _build_messages(claimed, entries, contents)
+    all_messages = [to_message(entry, contents) for entry in entries]
+    messages, turns = _arrange_messages(claimed, entries, all_messages)
     turns -= summary.meta[OWN_ANSWERS_KEY] if summary else 0
     # Not `reader`: that may include a webhook only because of its session, which is not recorded with what the run writes.
     own = origin_of_run(claimed.options)
     parts = tuple(
         HistoryItem(
-            to_message(entry, contents),
+            message,
             entry.position,
             entry.message_id,
             opens=entry.own and entry.role == "user",
             is_untrusted=_is_untrusted(entry, own),
         )
-        for entry in entries
+        for entry, message in zip(entries, all_messages, strict=True)
         if entry is not summary
     )
     return History(messages, parts, summary, summary is not None and _is_untrusted(summary, own), turns, is_whole)
@@ -60,14 +61,15 @@ def _is_untrusted(entry: HistoryEntry, own: Mapping[str, str]) -> bool:
     return (bool(entry.origin) and entry.origin != own) or (entry.role == SUMMARY_KEY and bool(entry.meta.get(INCLUDES_OTHERS_KEY)))
 
 
-def _build_messages(
-    claimed: ClaimedRun, entries: Sequence[HistoryEntry], contents: AttachedContent
+def _arrange_messages(
+    claimed: ClaimedRun, entries: Sequence[HistoryEntry], messages: Sequence[Message]
 ) -> tuple[tuple[Message, ...], int]:
-    """Return the messages, and how many answers since the last user message are not this run's."""
+    """Return the messages in the loop's order, and how many answers since the last user message are not this run's."""
     if not client_tools.tool_results_in(claimed.options):
-        return tuple(to_message(entry, contents) for entry in entries), 0
-    before = [to_message(entry, contents) for entry in entries if not entry.own]
-    history = fill_missing_results(before, [to_message(entry, contents) for entry in entries if entry.own])
+        return tuple(messages), 0
+    before = [message for entry, message in zip(entries, messages, strict=True) if not entry.own]
+    own = [message for entry, message in zip(entries, messages, strict=True) if entry.own]
+    history = fill_missing_results(before, own)
     if history is None:
         raise InvalidRequest("the tool results came too late: the session has continued without them")
     return tuple(history), count_turns(before)

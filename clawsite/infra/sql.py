@@ -41,9 +41,14 @@ def db_now() -> float:
     return float(fetch_row(f"SELECT {now_expression()}")[0])
 
 
+def has_row_locks() -> bool:
+    """Whether transactions lock rows. On SQLite the write transaction itself (BEGIN IMMEDIATE) is the lock."""
+    return connection.vendor == "postgresql"
+
+
 def for_update() -> str:
-    """Return the row locking clause. Empty on SQLite, where the transaction itself (BEGIN IMMEDIATE) is the lock."""
-    return " FOR UPDATE" if connection.vendor == "postgresql" else ""
+    """Return the row locking clause. Empty on SQLite."""
+    return " FOR UPDATE" if has_row_locks() else ""
 
 
 def lock_advisory(number: int, *, shared: bool = False) -> None:

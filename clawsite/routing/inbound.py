@@ -10,9 +10,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from agents.prepare.model_choice import choose_model, find_model, is_provider
-from agents.selectors import check_agent, find_agent
+from agents.selectors import check_agent
 from clawsite.accounts.models import User
-from clawsite.infra import db
+from clawsite.infra import db, sql
 from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.observability import tracing
 from clawsite.routing.attachments import InlineFile, store_files
@@ -78,6 +78,8 @@ async def receive(inbound: Inbound) -> AcceptedRun:
     inbound = inbound if inbound.verbatim else await _apply_directive(inbound)
     _check_has_content(inbound)
     inbound = await _store_files(_with_trace(inbound))
+    if not sql.has_row_locks() and not inbound.to.session_id:  # saves a thread hop: the write needs no lock order
+        return await db.write(_accept_at_key, inbound)
     session = await db.read(_find_target_session, inbound.user, inbound.to)
     if session is None:
         return await db.write(_open_and_accept, inbound)
@@ -115,9 +117,9 @@ def open_session(user: User, *, key: str | None = None, agent: str = DEFAULT_AGE
     """Return the user's session with that key, creating it if needed; without a key, a new one. The agent must exist."""
     if key:
         agent = parse_key(key).agent
-        if session := Session.objects.filter(owner=user, key=key, deleted_at__isnull=True).first():
-            return session
-    find_agent(agent)
+        if session_id := find_own_session_id(user.pk, key):
+            return Session.objects.get(pk=session_id)
+    check_agent(agent)
     return create_session(user, key=key, agent=agent, **fields)
 
 
@@ -161,6 +163,11 @@ async def _store_files(inbound: Inbound) -> Inbound:
         return inbound
     files = await store_files(inbound.user, inbound.files)
     return replace(inbound, files=files, past=await store_message_files(inbound.user, inbound.past))
+
+
+def _accept_at_key(inbound: Inbound) -> AcceptedRun:
+    session = _find_target_session(inbound.user, inbound.to)
+    return _accept(inbound, session) if session else _open_and_accept(inbound)
 
 
 def _open_and_accept(inbound: Inbound) -> AcceptedRun:

@@ -71,7 +71,6 @@ def ensure_session(user: User, key: str) -> Session:
     return session or create_session(user, key=str(parsed))
 
 
-@transaction.atomic
 def create_session(user: User, *, key: str | None = None, agent: str | None = None, **fields: Any) -> Session:
     """Create a session; without a key, generate one for `agent`. An existing key returns the existing session."""
     parsed = parse_key(key or f"agent:{agent or DEFAULT_AGENT}:{uuid.uuid4().hex[:12]}")
@@ -80,9 +79,9 @@ def create_session(user: User, *, key: str | None = None, agent: str | None = No
     try:
         with transaction.atomic():
             session.save(force_insert=True)
+            _check_label(session)
     except IntegrityError:  # created concurrently by another process
         return Session.objects.get(owner=user, key=str(parsed), deleted_at__isnull=True)
-    _check_label(session)
     events.notify_session_changed(session, "created")
     return session
 
@@ -200,8 +199,10 @@ def inject_message(
 
 def _check_label(session: Session) -> None:
     """Check that the label is unique: `sessions.resolve` finds a session by it."""
+    if not session.label:
+        return
     taken = Session.objects.filter(owner=session.owner_id, label=session.label, deleted_at__isnull=True).exclude(pk=session.pk)
-    if session.label and taken.exists():
+    if taken.exists():
         raise InvalidRequest(_("The label “%(label)s” is already used by another of your sessions.") % {"label": session.label})
 
 
