@@ -3,8 +3,8 @@
 INTRODUCTION = """\
 # The WebSocket protocol
 
-`claw protocol-docs` generates this page from the declarations that the gateway runs on; only the introduction is
-written by hand. The same information is available as JSON Schema: `/api/protocol.json`.
+`claw protocol-docs` generates this page from the gateway's own declarations; only this introduction is written by
+hand. The same information is available as JSON Schema: `/api/protocol.json`.
 
 ## Connecting
 
@@ -26,9 +26,9 @@ The server starts with the event `connect.challenge {nonce, ts}`. The client's f
   "scopes": ["operator.read", "operator.write"], "caps": ["tool-events"], "auth": {"token": "claw_…"}}}
 ```
 
-The gateway supports protocols 1, 3 and 4 and chooses the newest one in the client's range. 1 is the protocol of the
-first articles about OpenClaw; 3 and 4 are those of its own clients. Any `client.id` is accepted; unknown properties
-of `connect` are ignored.
+The gateway supports protocols 1, 3 and 4 and chooses the newest one in the client's range. Protocol 1 is described in
+early articles about OpenClaw; 3 and 4 are used by its own clients. Any `client.id` is accepted; unknown properties of
+`connect` are ignored.
 
 **Authentication.** A browser is identified by its sign-in cookie; its `Origin` must be one of CLAWSITE_ORIGINS, with
 scheme, host and port matching exactly. A program sends an access token or the gateway token in `auth.token` (or
@@ -43,16 +43,16 @@ only call the methods marked for nodes below. A call to a method of the other ro
 (FORBIDDEN).
 
 **Scopes.** A connection has the scopes of the account, narrowed by the token, and narrowed by `scopes` if that list
-is not empty. A client that requests more gets what the account has. `operator.write` includes `operator.read`; no
-other scope includes another. If a method names two scopes, either is enough. The account is checked again immediately
-when it changes, and at least every minute. If the credentials are no longer valid, the connection is closed with
-4001.
+is not empty. A client that requests more scopes gets those that the account has. `operator.write` includes
+`operator.read`; no other scope includes another. If a method declares two scopes, either is enough. The account is
+checked again immediately when it changes, and at least every minute. If the credentials are no longer valid, the
+connection is closed with 4001.
 
 The response is `hello-ok`: the chosen `protocol`, `server`, `features {methods, events, capabilities}`, a `snapshot`
-of presence, health and the log's `epoch`, `auth {role, scopes, deviceToken?}`, and
-`policy {maxPayload, maxBufferedBytes, tickIntervalMs, attachments}`. Protocol 1 also gets `version`, `caps`,
-`permissions` and `session {sessionId, sessionKey}`, which identifies the main session of the default agent (its
-`sessionId` is null until its first message).
+of presence, health and the log's `epoch`, `auth {role, scopes, deviceToken?}`, and `policy {maxPayload,
+maxBufferedBytes, tickIntervalMs, attachments}`. Protocol 1 also gets `version`, `caps`, `permissions` and `session
+{sessionId, sessionKey}`, which identifies the main session of the default agent (its `sessionId` is null until its
+first message).
 
 A rejected connection gets an error frame and is closed. The checks are made in this order: frame, method, parameters,
 protocol (1002), role, origin, credentials, device, pairing (1008). `error.details.code` is one of
@@ -64,23 +64,22 @@ protocol (1002), role, origin, credentials, device, pairing (1008). `error.detai
 
 Requests are handled concurrently, so responses can arrive in a different order and events can arrive before the
 response. Requests that start runs in one session are started in their order of arrival. A connection can have at most
-64 requests in flight. A burst is processed at the speed of its responses, and a request that finds no slot within two
-seconds gets a retryable `UNAVAILABLE`. Parameters are closed: an unknown one is an error, and an OpenClaw parameter
-for a feature that does not exist here is rejected with the reason, unless it is empty. A missing scope is FORBIDDEN.
-Clients of protocol 3 don't know this code and get INVALID_REQUEST instead. An invalid frame after the handshake,
-including one with more than 300,000 values, gets an error response with its id, or `"invalid"`, and the connection
-stays open.
+64 requests in flight. Further requests wait for a free slot, and after two seconds get a retryable `UNAVAILABLE`.
+Unknown parameters are errors, and an OpenClaw parameter for a feature that does not exist here is rejected with the
+reason, unless it is empty. A missing scope is FORBIDDEN. Protocol 3 clients don't know this code and get
+INVALID_REQUEST instead. An invalid frame after the handshake, including one with more than 300,000 values, gets an
+error response with its id, or `"invalid"`, and the connection stays open.
 
-Programs should check `error.code` and `error.details`. `error.message` is for people: in the language of the `locale`
-sent with `connect` if it is supported (`zh-CN`), otherwise in English.
+Programs should check `error.code` and `error.details`. `error.message` is for people. It is in the language of the
+`locale` sent with `connect` if that is supported (`zh-CN`), otherwise in English.
 
 `sessionKey` identifies one of the caller's own sessions (`main` is `agent:main:main`). Another user's session, if the
 caller can see it, is identified by `sessionId`. Anything the caller can't see is NOT_FOUND.
 
 **Idempotency.** `agent` and `chat.send` need an `idempotencyKey`; it becomes the `runId`. The same key never starts a
 second run, in any process and after any restart: it returns the response of the first request. The same key with a
-different body is a CONFLICT. `node.invoke` guarantees the same for invocations, and `sessions.create` for
-sessions without a `key`.
+different body is a CONFLICT. `node.invoke` guarantees the same for invocations, and `sessions.create` for sessions
+without a `key`.
 
 **`agent` responds twice** with the same id: `{runId, status: "accepted"}` once the run is stored, and `status: "ok"`
 with the result when it has ended, or an error with `payload.status: "error"`. In protocol 1 the values are `pending`,
@@ -88,9 +87,9 @@ with the result when it has ended, or an error with `payload.status: "error"`. I
 
 ## Events
 
-`seq` counts the events of one connection from 1 without gaps. A client that reads too slowly first loses events that
-may be dropped (marked below) and then its connection: 1008, `slow consumer, last seq N`. At most 1 MiB or 1,000
-frames are queued for it.
+`seq` counts the events of one connection from 1 without gaps. A client that reads too slowly first misses droppable
+events (marked below) and then loses its connection: 1008, `slow consumer, last seq N`. At most 1 MiB or 1,000 frames
+are queued for it.
 
 - `agent` is the event log of a run: `{runId, seq, stream, ts, sessionKey, sessionId, cursor, data}`. This `seq`
   counts the run's events, `cursor` those of the session, both without gaps. The last event is `lifecycle` with phase
@@ -123,40 +122,40 @@ Protocols 3 and 4 only get the stream `tool` with the cap `tool-events`; protoco
 A client remembers the `cursor` of the last event it has seen, and the `epoch` of the log that the cursor belongs to.
 After a lost connection it calls `sessions.history {sessionKey, fromStateVersion: cursor, epoch}` and gets every event
 since, each once and in order; while `more` is true it calls again from the `cursor` of the response. An ISO time
-works in place of a cursor. Alternatively the server sends the events:
-`sessions.messages.subscribe {key, fromStateVersion, epoch}` sends what was missed as events, followed by the live
-ones; with the cap `session-scoped-events` each arrives once and in order.
+works in place of a cursor. Alternatively the server sends the events: `sessions.messages.subscribe {key,
+fromStateVersion, epoch}` sends what was missed as events, followed by the live ones; with the cap
+`session-scoped-events` each arrives once and in order.
 
 `resync_required` means that the events are no longer kept (events are deleted 30 days after their run ended), or that
 the cursor belongs to another log: reload `chat.history`. The `epoch` is the same for all sessions and survives
 restarts. It changes when the database was restored from a backup, because old numbers are then assigned to other
-events. It is part of `hello-ok` and is next to the cursor in `chat.history`, `sessions.history` and
-`sessions.messages.subscribe`, where it has an additional part for the session. A client that does not send it is only
-asked to resync while its cursor is ahead of the log.
+events. It is part of `hello-ok` and comes with the cursor in `chat.history`, `sessions.history` and
+`sessions.messages.subscribe`, where it also has a part for the session. A client that does not send it is only asked
+to resync while its cursor is ahead of the log.
 
 Approval requests are state, not only events: `approvals` in the responses of `sessions.messages.subscribe`,
 `sessions.history`, `chat.history` and `chat.startup` has the session's pending requests, so that a client doesn't
-miss one that was made while it was disconnected. Lists of who is online have a version, `stateVersion.presence`, in
-`hello-ok` and on every event: a list with a lower version than the last one is outdated and can be ignored. The
-version restarts with each process (`server.bootId`).
+miss one that was made while it was disconnected. Presence lists have a version, `stateVersion.presence`, in
+`hello-ok` and on every event: ignore a list with a lower version than the last one you received. The version restarts
+with each process (`server.bootId`).
 
-Clients that follow messages instead of events, as OpenClaw's do, keep the `deltaCursor` of the newest page of
+Clients that subscribe to messages instead of events, as OpenClaw's do, keep the `deltaCursor` of the newest page of
 `chat.history` and send it back as `cursor`: `{kind: "delta"}` has every message since, in the same form as in
 `session.message`, and `{kind: "reset"}` means that the page must be reloaded.
 
 `chat.history` is the starting point for a client without a cursor. Its `cursor` was read before its messages, so live
-events after it are new. `activeRun` has the text so far of the answer that is being written, up to its `seq`: events
-of that run up to this `seq` are already included.
+events after it are new. `activeRun` has the text so far of the answer in progress: it includes the run's events up to
+its `seq`.
 
 ## Differences from OpenClaw
 
-- `agent` events of stream `assistant` have `delta` and `offset` (the number of characters before it) instead of
-  repeating the whole text.
+- `agent` events of the stream `assistant` have `delta` and `offset` (the number of characters before the delta)
+  instead of repeating the whole text.
 - Events are kept and can be read again; `cursor`, `epoch`, `sessionId`, `resync_required`, `nextCursor` and
   `activeRun` are additions.
 - Ticks are sent every 15 s.
 - Payloads match the JSON Schema that OpenClaw publishes, except for additional properties; the tests in
-  `tests/openclaw` have the list.
+  `tests/protocol/openclaw` have the list.
 - Protocol 1 frames have the session's cursor as `stateVersion`; protocols 3 and 4 have `{presence, health}` there, on
   the events with these names.
 - Scopes are OpenClaw's, with three exceptions. `chat.inject`, `sessions.reset`, `sessions.compact` and
