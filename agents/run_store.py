@@ -23,11 +23,9 @@ from sessions_app.runs.client_tools import HANDED_OVER
 from sessions_app.runs.queue import ClaimedRun, LeaseLost
 from sessions_app.sessions.attachments import StoredFile
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.command_decision import use_approval_or_grants
 from tools_app.authorize import Authorization, find_current_denial
 from tools_app.core.definition import CallRef, Deferred, ImageBlock, ToolResult
-from tools_app.core.supervision import Supervision
-from tools_app.exec.plan import PlannedCommand
+from tools_app.core.supervision import SupervisedCall, Supervision
 from tools_app.execute import CallNotStarted
 from tools_app.policy_store.policies import current_rules
 from tools_app.sources.offered import read_current_offer
@@ -42,7 +40,7 @@ class RunStore:
         self._key = str(claimed.session_id)
         self.may_act_until = 0.0
         # Authorizations that are checked again when their call starts.
-        self._supervised: dict[str, tuple[PlannedCommand, Supervision, RunPlan]] = {}
+        self._supervised: dict[str, tuple[SupervisedCall, Supervision, RunPlan]] = {}
 
     async def _write(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return await db.write(fn, self._claimed, *args, key=self._key, **kwargs)
@@ -73,9 +71,9 @@ class RunStore:
         self, decided: dict[str, Authorization], turn: ProposedCalls, plan: RunPlan
     ) -> dict[str, Authorization]:
         for call_id, authorization in decided.items():
-            planned = turn.plans.get(call_id)
-            if authorization.supervision and isinstance(planned, PlannedCommand):
-                self._supervised[call_id] = (planned, authorization.supervision, plan)
+            supervised = turn.supervised.get(call_id)
+            if authorization.supervision and supervised and supervised.planned:
+                self._supervised[call_id] = (supervised, authorization.supervision, plan)
         return decided
 
     async def record_not_run(self, call: ToolCallRequest, result: ToolResult) -> None:
@@ -173,15 +171,15 @@ def _store_reply(
     return {}
 
 
-def _start_call(claimed: ClaimedRun, call: CallRef, supervised: tuple[PlannedCommand, Supervision, RunPlan] | None) -> str:
+def _start_call(claimed: ClaimedRun, call: CallRef, supervised: tuple[SupervisedCall, Supervision, RunPlan] | None) -> str:
     """Mark a call as started; if it must not run, return the reason. Checks a command's approval or grants again and uses them."""
     freezes.check_not_frozen(claimed.agent, claimed.pk)
     denial = "stopped: a stop of this run was requested. It did not run." if _find_stop_request(claimed) else ""
     if supervised and not denial:
-        planned, decided, plan = supervised
+        call_to_check, decided, plan = supervised
         now = read_current_offer(plan.toolset.query.tools)
         denial = find_current_denial(call, toolset=plan.toolset, rules=current_rules(), now=now)
-        denial = denial or use_approval_or_grants(claimed, planned, decided)
+        denial = denial or call_to_check.check_still_allowed(claimed, decided)
     tool_calls.mark_started(claimed, call.id, call.name, call.arguments)
     return denial
 

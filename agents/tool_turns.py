@@ -21,8 +21,7 @@ from sessions_app.runs.tool_calls import OpenDeferral
 from tools_app.authorize import Authorization, AuthorizedCall
 from tools_app.core.definition import CallRef, DeferredCall, ToolDeferred, ToolEnded, ToolResult, text_result
 from tools_app.core.plugin_hooks import ArgumentsChanged, CallBlocked, HookCall, run_hooks
-from tools_app.core.supervision import Supervision
-from tools_app.exec.plan import ExecPlan, PlannedCommand
+from tools_app.core.supervision import SupervisedCall, Supervision
 from tools_app.execute import add_note, plan_call, resume_call, run_tool_calls
 from tools_app.loop_guard import LoopVerdict, build_denied_result, build_loop_denial, check_repetition, to_pending_call
 from tools_app.schemas.argument_aliases import apply_aliases
@@ -77,8 +76,8 @@ class ToolTurns:
                     unsettled = event.deferred.kind
         if unsettled:
             yield Parked(unsettled)
-        elif waiting and permits and self._runs_scripts(call):
-            # The calls made just now may have changed the scripts this command runs, so plan and request approval again.
+        elif waiting and permits and self._depends_on_files(call):
+            # The calls made just now may have changed the files that this call depends on, so plan and request approval again.
             del self.decided[call.id]
             async with aclosing(self.use(calls[calls.index(call) :])) as rest:
                 async for later in rest:
@@ -97,30 +96,31 @@ class ToolTurns:
         await self._store.ended(ref, result)
         return ToolEnded(ref, result)
 
-    def _runs_scripts(self, call: ToolCallRequest) -> bool:
+    def _depends_on_files(self, call: ToolCallRequest) -> bool:
         supervision = self.decided[call.id].supervision
-        return bool(supervision and isinstance(supervision.plan, ExecPlan) and supervision.plan.scripts)
+        return bool(supervision and supervision.plan and supervision.plan.depends_on_files)
 
     async def propose_calls(self, calls: Sequence[ToolCallRequest]) -> ProposedCalls:
         """Collect everything needed to authorize the calls of one turn, before the transaction that does so."""
         verdicts = self._check_loops(calls)
         changed_calls = await self._apply_hooks(calls)
-        plans = {call.id: plan for call in changed_calls if (plan := await self._plan_call(call, verdicts[call.id]))}
-        return ProposedCalls(changed_calls, plans, verdicts)
+        supervised = {call.id: one for call in changed_calls if (one := await self._plan_call(call, verdicts[call.id]))}
+        return ProposedCalls(changed_calls, supervised, verdicts)
 
-    async def _plan_call(self, call: ToolCallRequest, verdict: LoopVerdict) -> PlannedCommand | Supervision | None:
+    async def _plan_call(self, call: ToolCallRequest, verdict: LoopVerdict) -> SupervisedCall | None:
         """Plan a supervised call. Calls that won't run anyway are denied here, so that no approval is requested for them."""
         tool = self.plan.toolset.get(call.name)
-        if tool is None or tool.plan is None:
+        if tool is None or tool.supervisor is None:
             return None
         if call.error:
-            return Supervision("deny", _unreadable_arguments_text(call.error), code="invalid_arguments")
-        if blocked := self._blocked.get(call.id):
-            return Supervision("deny", blocked.result.text, code="blocked_by_hook")
-        if verdict.deny:
-            return Supervision("deny", build_loop_denial(call.name, verdict).text, code="loop_detected")
-        plan: PlannedCommand | Supervision = await plan_call(tool, CallRef(call.id, call.name, call.arguments))
-        return plan
+            denied = Supervision("deny", _unreadable_arguments_text(call.error), code="invalid_arguments")
+        elif blocked := self._blocked.get(call.id):
+            denied = Supervision("deny", blocked.result.text, code="blocked_by_hook")
+        elif verdict.deny:
+            denied = Supervision("deny", build_loop_denial(call.name, verdict).text, code="loop_detected")
+        else:
+            return await plan_call(tool, CallRef(call.id, call.name, call.arguments))
+        return SupervisedCall(tool.supervisor, decided=denied)
 
     def _check_loops(self, calls: Sequence[ToolCallRequest]) -> dict[str, LoopVerdict]:
         """Return the loop guard's verdict on each call of one turn as the model made it, whether it will run or not."""

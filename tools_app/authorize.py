@@ -81,7 +81,7 @@ def authorize_tool_call(
         else "allowed: no layer refuses it"
     )
     supervision = None
-    if tool and tool.plan and not layer:
+    if tool and tool.supervisor and not layer:
         supervision = supervise() if supervise else Supervision("deny", "exec_denied: its plan was not reviewed. It did not run.")
         if supervision.effect == "deny":
             layer, rule, reason = EXEC, supervision.code, supervision.message

@@ -34,7 +34,7 @@ from tools_app.core.definition import (
     ToolUpdated,
     text_result,
 )
-from tools_app.core.supervision import Supervision
+from tools_app.core.supervision import SupervisedCall, Supervision
 from tools_app.schemas.argument_aliases import apply_aliases
 
 MAX_CONCURRENT_CALLS = 8  # file access runs on threads, and a process has only a few
@@ -198,20 +198,21 @@ async def _failure_as_result(ref: CallRef, outcome: Awaitable[Outcome]) -> Outco
         return text_result(f"the tool failed unexpectedly ({type(error).__name__})", details={"code": "tool_failed"}, is_error=True)
 
 
-async def plan_call(tool: Tool, ref: CallRef) -> Any:
-    """Return the plan of a supervised call, or a denying Supervision if no plan can be made."""
-    if tool.plan is None:
+async def plan_call(tool: Tool, ref: CallRef) -> SupervisedCall:
+    """Plan a call of a supervised tool. A call that can't be planned is denied."""
+    if tool.supervisor is None:
         raise TypeError(f"{tool.name} is not supervised")
     try:
-        return await tool.plan(tool.check(apply_aliases(tool.name, ref.arguments, tool.parameters)), ref)
+        planned = await tool.supervisor.plan(tool.check(apply_aliases(tool.name, ref.arguments, tool.parameters)), ref)
+        return SupervisedCall(tool.supervisor, planned)
     except BadArguments as error:
-        return Supervision("deny", _describe_argument_errors(tool, error), code="invalid_arguments")
+        denied = Supervision("deny", _describe_argument_errors(tool, error), code="invalid_arguments")
     except ToolFailed as failure:
-        return Supervision("deny", str(failure), code="tool_failed")
+        denied = Supervision("deny", str(failure), code="tool_failed")
     except Exception as error:
         logger.exception("tool %s could not plan call %s", tool.name, ref.id)
-        message = f"exec_denied: planning the call failed ({type(error).__name__}). It did not run."
-        return Supervision("deny", message)
+        denied = Supervision("deny", f"exec_denied: planning the call failed ({type(error).__name__}). It did not run.")
+    return SupervisedCall(tool.supervisor, decided=denied)
 
 
 def clean_tool_result(result: ToolResult) -> ToolResult:

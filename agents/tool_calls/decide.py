@@ -14,11 +14,9 @@ from sessions_app.models import ToolCall
 from sessions_app.runs import queue, tool_calls
 from sessions_app.runs.queue import ClaimedRun
 from sessions_app.runs.tool_calls import CallDecision
-from tools_app.approvals.command_decision import decide_command
 from tools_app.authorize import Authorization, authorize_tool_call
 from tools_app.core.definition import CallRef
-from tools_app.core.supervision import Supervision
-from tools_app.exec.plan import PlannedCommand
+from tools_app.core.supervision import SupervisedCall, Supervision
 from tools_app.loop_guard import LoopVerdict, build_denied_result
 from tools_app.policy_store.policies import current_rules
 from tools_app.sources.offered import read_current_offer
@@ -37,7 +35,7 @@ class ProposedCalls:
     """The calls of one answer to authorize, with what is already known about each, by call ID."""
 
     calls: Sequence[ToolCallRequest]
-    plans: Mapping[str, PlannedCommand | Supervision] = field(default_factory=dict)  # or a decision already made
+    supervised: Mapping[str, SupervisedCall] = field(default_factory=dict)
     opinions: Mapping[str, LoopVerdict] = field(default_factory=dict)  # from the loop guard
 
 
@@ -57,7 +55,7 @@ def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why
             toolset=toolset,
             rules=rules,
             now=now,
-            supervise=partial(_supervise, claimed, turn.plans.get(call.id), why, rules.version),
+            supervise=partial(_supervise, claimed, turn.supervised.get(call.id), why, rules.version),
         )
         if authorization.effect == "hand_over" and call.error:
             reason = f"invalid_arguments: the arguments could not be read: {call.error} Send them as one JSON object."
@@ -79,10 +77,10 @@ def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why
     return decided
 
 
-def _supervise(claimed: ClaimedRun, planned: PlannedCommand | Supervision | None, why: str, version: int) -> Supervision:
-    if planned is None:
+def _supervise(claimed: ClaimedRun, call: SupervisedCall | None, why: str, version: int) -> Supervision:
+    if call is None:
         return Supervision("deny", "exec_denied: the command could not be planned, so it could not be authorized. It did not run.")
-    return planned if isinstance(planned, Supervision) else decide_command(claimed, planned, why=why, version=version)
+    return call.decide(claimed, why=why, version=version)
 
 
 def _to_decision(call: ToolCallRequest, authorization: Authorization) -> CallDecision:

@@ -1,6 +1,6 @@
 """The exec tool: plans a command, runs exactly that plan, shows its output and reports how it ended.
 
-Whether the command may run is decided by tools_app.approvals.command_decision, between `plan` and the call. The worker's
+Its CommandSupervisor decides between `plan` and the call whether the command may run. The worker's
 CommandManager starts and owns the process, so a background command outlives its run.
 """
 
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
+from tools_app.approvals.command_supervisor import CommandSupervisor
 from tools_app.core.definition import (
     NO_TIMEOUT,
     CallContext,
@@ -63,7 +64,7 @@ def make_exec(env: ToolEnv) -> "ExecTool":
     return ExecTool(env)
 
 
-class ExecTool:
+class ExecTool(CommandSupervisor):
     def __init__(self, env: ToolEnv) -> None:
         self._env = env
         self._can_use_background = "process" in env.tools  # otherwise the agent could never check on it

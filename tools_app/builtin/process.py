@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from pydantic import Field
 
 from clawsite.infra import clock, db
+from tools_app.approvals.command_supervisor import CommandSupervisor
 from tools_app.core.definition import (
     CallContext,
     CallRef,
@@ -26,7 +27,6 @@ from tools_app.core.definition import (
     text_result,
     tool,
 )
-from tools_app.core.supervision import Supervision
 from tools_app.exec.gate.types import LinePart
 from tools_app.exec.gate.verdict import Analysis, GateReason
 from tools_app.exec.plan import ExecPlan, PlannedCommand
@@ -69,17 +69,17 @@ def make_process(env: ToolEnv) -> "ProcessTool":
     return ProcessTool(env)
 
 
-class ProcessTool:
+class ProcessTool(CommandSupervisor):
     def __init__(self, env: ToolEnv) -> None:
         self._env = env
 
-    async def plan(self, args: ProcessArgs, ref: CallRef) -> PlannedCommand | Supervision:
+    async def plan(self, args: ProcessArgs, ref: CallRef) -> PlannedCommand | None:
         if args.action not in TYPING_ACTIONS:
-            return Supervision("allow")
+            return None
         target = await self._find_running(args.name)
         text = _build_input(args, target)
         if _needs_no_approval(args):
-            return Supervision("allow")
+            return None
         target_plan = ExecPlan.from_json(target.plan)
         run = self._env.run_pk or 0
         plan = replace(target_plan, line=text, argv=None, tool=ref.name, run=run, call=ref.id, input_to=str(target.pk))

@@ -25,7 +25,7 @@ from tools_app.core.arguments import BadArguments as BadArguments
 from tools_app.core.arguments import BlankAllowedStr as BlankAllowedStr
 from tools_app.core.arguments import Check, json_schema, make_check
 from tools_app.core.arguments import ToolArgs as ToolArgs
-from tools_app.core.supervision import Plan
+from tools_app.core.supervision import Plan, Supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +190,6 @@ ToolFunction = Callable[[A, CallContext], Awaitable[ToolResult | Deferred]]
 # Builds the result of a deferred call from the row it refers to; None if the row is not settled and the call is not overdue.
 # It may be called several times, on any worker.
 Resume = Callable[[ToolEnv, DeferredCall], Awaitable[ToolResult | None]]
-MakePlan = Callable[[Any, CallRef], Awaitable[Any]]  # returns what the call would do; raises ToolFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +205,7 @@ class Tool:
     polls: bool
     timeout_s: float | None
     perform: Callable[[Any, CallContext], Awaitable[ToolResult | Deferred]]
-    plan: MakePlan | None = None  # for supervised tools
+    supervisor: Supervisor | None = None  # for supervised tools
     resume: Callable[[DeferredCall], Awaitable[ToolResult | None]] | None = None  # for tools that return Deferred
 
     def spec(self) -> dict[str, Any]:
@@ -219,9 +218,9 @@ class ToolFactory:
 
     `idempotent`: repeating the call is safe, so it is retried once after a timeout. `polls`: repeating the same call is normal
     use, so the loop guard allows more repeats. `timeout_s` defaults to CLAWSITE_TOOL_TIMEOUT_SECONDS; NO_TIMEOUT disables the
-    outer timeout. The factory of a `supervised` tool returns a callable with a `plan`, which is judged, and shown to
-    approvers if needed, before the call runs. A tool that returns `Deferred` needs `resume`. `mcp_tool` is the MCP server and the
-    tool's name there.
+    outer timeout. The factory of a `supervised` tool returns a callable that is also a `Supervisor`: each call is planned, decided
+    and, if needed, shown to approvers before it runs. A tool that returns `Deferred` needs `resume`. `mcp_tool` is the MCP server
+    and the tool's name there.
     """
 
     name: str
@@ -248,8 +247,8 @@ class ToolFactory:
         except Exception as error:  # a broken tool must not take the others down
             _log_once(self.name, type(error).__name__)
             raise ToolUnavailable(f"it could not be made, see the log: `{type(error).__name__}`") from error
-        plan: MakePlan | None = getattr(perform, "plan", None)
-        if self.supervised and plan is None:
+        supervisor = perform if self.supervised and isinstance(perform, Supervisor) else None
+        if self.supervised and supervisor is None:
             raise ToolUnavailable("its factory makes no plan of what it would do")
         if not callable(perform):  # a plugin factory that forgot to return its function
             raise ToolUnavailable("its factory returns nothing that could be called")
@@ -263,7 +262,7 @@ class ToolFactory:
             self.polls,
             self.timeout_s,
             perform,
-            plan if self.supervised else None,
+            supervisor,
             partial(self.resume, env) if self.resume else None,
         )
 

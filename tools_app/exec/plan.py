@@ -45,6 +45,10 @@ class ExecPlan:
     def hash(self) -> str:
         return hashlib.sha256(orjson.dumps(self.to_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
+    @property
+    def depends_on_files(self) -> bool:
+        return bool(self.scripts)
+
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value or name not in FIELDS_ADDED_LATER}
 
