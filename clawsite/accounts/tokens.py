@@ -4,6 +4,7 @@ A token narrows its account's rights and never adds to them. Callers first check
 Finding an account only reads; `record_use` records the use after the response was sent.
 """
 
+import copy
 import hmac
 import secrets
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from clawsite.accounts import change_notices
+from clawsite.accounts import change_notices, stored_accounts
 from clawsite.accounts.groups import READ, SCOPES, WRITE, scopes_of
 from clawsite.accounts.models import AccessToken, User
 from clawsite.infra.audit import log as audit_log
@@ -144,7 +145,7 @@ def _find_token_principal(secret: str) -> Principal | None:
     prefix = rest.partition("_")[0]
     if head != "claw" or len(prefix) > 16:
         return None
-    token = AccessToken.objects.select_related("user", "made_with").filter(prefix=prefix).first()
+    token = stored_accounts.find_token(prefix)
     # The prefix is public and finds the row; the digest of the full secret is compared in constant time.
     if token is None or not hmac.compare_digest(_digest(secret), token.digest):
         return None
@@ -152,7 +153,7 @@ def _find_token_principal(secret: str) -> Principal | None:
     if token.has_ended or not token.user.is_active:
         return None
     use_unrecorded = token.last_used_at is None or token.last_used_at < now - LAST_USED_UPDATE_INTERVAL
-    user = token.limited_account()
+    user = copy.copy(token.limited_account())
     return Principal(user, token.ceiling() & scopes_of(user), "api-token", token.pk, use_unrecorded)
 
 
@@ -165,7 +166,7 @@ def record_use(token_id: int) -> None:
 
 def find_service_user(name: str) -> User | None:
     """Find a program's service account. Its name has a colon, which no form accepts, so no user can take it."""
-    return User.objects.filter(username=f"service:{name}", is_service=True).first()
+    return copy.copy(stored_accounts.find_service_user(f"service:{name}"))
 
 
 def ensure_service_user(name: str) -> User:
