@@ -19,20 +19,22 @@ from agents.deltas import DeltaWriter
 from agents.llm import catalog
 from agents.runner import Runner
 from clawsite.infra import bus, clock, db
-from clawsite.infra.bus import BusMessage
 from clawsite.infra.clock import boot_time
 from clawsite.infra.errors import ClawError
 from clawsite.infra.observability import metrics
 from clawsite.infra.process.identity import is_alive, own_identity
 from clawsite.infra.version import version
 from clawsite.infra.waits import wait_for_hint
+from sessions_app.events.announce import FreezesChanged, RunChanged, SessionChanged
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lanes, queue, workers
 from sessions_app.runs.queue import ClaimedRun
 from sessions_app.sessions import attachments
 from tools_app.approvals import expiry
 from tools_app.exec.processes import commands
+from tools_app.exec.processes.commands import CommandChanged
 from tools_app.exec.processes.keeper import CommandManager
+from tools_app.sources.mcp.servers import SourcesChanged
 from tools_app.sources.refresh import SourceRefresher
 
 log = logging.getLogger(__name__)
@@ -65,7 +67,7 @@ class Worker:
 
     async def run(self) -> None:
         await bus.start()
-        unsubscribe = bus.subscribe(self._receive)
+        subscriptions = self._subscribe_all()
         await self._sources.begin()
         await self._commands.begin()
         await db.write(workers.register, self.id, version=version(), identity=own_identity())
@@ -95,7 +97,8 @@ class Worker:
             await self._claim_until_drained()
             await self._hand_over()
         finally:
-            unsubscribe()
+            for unsubscribe in subscriptions:
+                unsubscribe()
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
@@ -142,17 +145,24 @@ class Worker:
             self._abandoned.append(runner.claimed)
         self._wake.set()
 
-    def _receive(self, message: BusMessage) -> None:
-        self._sources.handle_message(message)
-        self._commands.handle_message(message)
-        if message.get("k") == "freeze":
-            self._freeze_hint.set()
-            self._wake.set()
-        if message.get("k") != "run":
-            return
-        match message["status"]:
+    def _subscribe_all(self) -> list[Callable[[], None]]:
+        return [
+            bus.subscribe(RunChanged, self._receive_run_change),
+            bus.subscribe(FreezesChanged, self._receive_freeze),
+            bus.subscribe(SourcesChanged, self._sources.handle_change),
+            bus.subscribe(CommandChanged, self._commands.handle_command_change),
+            bus.subscribe(FreezesChanged, self._commands.handle_change),
+            bus.subscribe(SessionChanged, self._commands.handle_change),
+        ]
+
+    def _receive_freeze(self, _message: FreezesChanged) -> None:
+        self._freeze_hint.set()
+        self._wake.set()
+
+    def _receive_run_change(self, message: RunChanged) -> None:
+        match message.status:
             case "abort":
-                if message["run"] in self._runners:
+                if message.run in self._runners:
                     self._abort_hint.set()
             case "handed over":
                 self._left_behind.set()

@@ -96,12 +96,14 @@ def make_session(database):
 async def bus_messages(database):
     """The bus of this process. Yields all messages published on it."""
     from clawsite.infra import bus
+    from clawsite.infra.bus.messages import BusMessage, registered_kinds
 
     await bus.start()
-    messages: list[dict] = []
-    stop = bus.subscribe(messages.append)
+    messages: list[BusMessage] = []
+    subscriptions = [bus.subscribe(kind, messages.append) for kind in registered_kinds()]
     yield messages
-    stop()
+    for unsubscribe in subscriptions:
+        unsubscribe()
     await bus.stop()
 
 

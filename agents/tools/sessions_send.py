@@ -11,9 +11,8 @@ from agents.tools import nested_runs, reachable_sessions
 from agents.tools.results import errors_as_tool_failures, mark_untrusted
 from clawsite.accounts.models import User
 from clawsite.infra import bus, db
-from clawsite.infra.bus import BusMessage
 from clawsite.infra.observability import tracing
-from sessions_app.events.announce import is_last_event
+from sessions_app.events.announce import EventsCommitted, is_last_event
 from sessions_app.models import Run, Session
 from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
@@ -101,13 +100,13 @@ async def wait_for_nested_run(user: User, run_id: str, run_pk: int, *, seconds: 
     """Return the run's state once it has ended, the time is up or `abort` is set. Holds no lock while waiting."""
     ended = asyncio.Event()
 
-    def on_message(message: BusMessage) -> None:
-        if message.get("k") == "events" and any(event["run"] == run_pk and is_last_event(event) for event in message["events"]):
+    def on_events(message: EventsCommitted) -> None:
+        if any(event["run"] == run_pk and is_last_event(event) for event in message.events):
             ended.set()
 
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    unsubscribe = bus.subscribe(on_message)
+    unsubscribe = bus.subscribe(EventsCommitted, on_events)
     try:
         while True:
             ended.clear()  # before reading the state, so that an end after it is not missed

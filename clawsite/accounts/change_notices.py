@@ -4,19 +4,27 @@ Only a hint: sockets also check periodically. `QuerySet.update` sends no signal,
 `notify_account_changed`.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import Group
-from django.db import transaction
 from django.db.models import Model
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
 from clawsite.accounts.models import AccessToken, User
 from clawsite.infra import bus
+from clawsite.infra.bus import BusMessage
+
+
+@dataclass(frozen=True)
+class AccountChanged(BusMessage, kind="account"):
+    """The permissions or tokens of an account may have changed."""
+
+    user: int
 
 
 def notify_account_changed(user_pk: int) -> None:
-    transaction.on_commit(lambda: bus.publish({"k": "account", "user": user_pk}))
+    bus.publish_on_commit(AccountChanged(user_pk))
 
 
 def connect_signals() -> None:

@@ -5,12 +5,13 @@ journal.py numbers events inside the transaction of the change they report; this
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import orjson
-from django.db import transaction
 
 from clawsite.infra import bus
+from clawsite.infra.bus import BusMessage
 from sessions_app.events.journal import EventBatch
 from sessions_app.models import Session
 
@@ -27,6 +28,41 @@ class EventOut(TypedDict):
     data: dict[str, Any] | None
 
 
+@dataclass(frozen=True)
+class EventsCommitted(BusMessage, kind="events"):
+    """Committed events of one session, in cursor order."""
+
+    session: str
+    owner: int
+    key: str
+    events: list[EventOut]
+
+
+@dataclass(frozen=True)
+class RunChanged(BusMessage, kind="run"):
+    """A run became claimable (its status), should stop ("abort"), or was returned by its worker ("handed over")."""
+
+    run: int
+    status: str
+
+
+@dataclass(frozen=True)
+class FreezesChanged(BusMessage, kind="freeze"):
+    """Something was frozen or resumed. Receivers read the rows."""
+
+
+@dataclass(frozen=True)
+class SessionChanged(BusMessage, kind="session"):
+    """A session was created, changed or deleted. Its `sessionId` on the wire is the ID of its generation."""
+
+    session: str
+    sessionId: str
+    key: str
+    owner: int
+    change: str
+    only: int | None = None  # the only user to notify; by default all who can see the session
+
+
 def announce(
     *,
     session_id: uuid.UUID,
@@ -36,15 +72,8 @@ def announce(
     run_pk: int | None = None,
     run_id: str | None = None,
 ) -> None:
-    """Publish when the surrounding transaction commits, so nothing is sent that could still be rolled back."""
-    message = {
-        "k": "events",
-        "session": str(session_id),
-        "owner": owner_id,
-        "key": session_key,
-        "events": [_without_large_data(event) for event in to_wire_events(batch, run_pk, run_id)],
-    }
-    transaction.on_commit(lambda: bus.publish(message))
+    events = [_without_large_data(event) for event in to_wire_events(batch, run_pk, run_id)]
+    bus.publish_on_commit(EventsCommitted(str(session_id), owner_id, session_key, events))
 
 
 def to_wire_events(batch: EventBatch, run_pk: int | None, run_id: str | None) -> list[EventOut]:
@@ -64,27 +93,18 @@ def to_wire_events(batch: EventBatch, run_pk: int | None, run_id: str | None) ->
 
 def notify_workers(run_pk: int, status: str) -> None:
     """Hint to the workers that a run became claimable or should stop."""
-    transaction.on_commit(lambda: bus.publish({"k": "run", "run": run_pk, "status": status}))
+    bus.publish_on_commit(RunChanged(run_pk, status))
 
 
 def notify_freezes_changed() -> None:
     """Hint that something was frozen or resumed; workers and gateways then read the rows."""
-    transaction.on_commit(lambda: bus.publish({"k": "freeze"}))
+    bus.publish_on_commit(FreezesChanged())
 
 
 def notify_session_changed(session: Session, change: str, *, only: int | None = None) -> None:
     """Notify everyone who can see the session, or a single user."""
-    message: dict[str, Any] = {
-        "k": "session",
-        "session": str(session.id),
-        "sessionId": str(session.generation_id),
-        "key": session.key,
-        "owner": session.owner_id,
-        "change": change,
-    }
-    if only is not None:
-        message["only"] = only
-    transaction.on_commit(lambda: bus.publish(message))
+    message = SessionChanged(str(session.id), str(session.generation_id), session.key, session.owner_id, change, only)
+    bus.publish_on_commit(message)
 
 
 def _without_large_data(event: EventOut) -> EventOut:

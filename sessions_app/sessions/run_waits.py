@@ -1,6 +1,6 @@
 """Wait for the end of a run in any worker. The bus wakes the waiters; the hub also polls, in case a message is lost."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from clawsite.accounts.models import User
@@ -16,7 +16,7 @@ class RunWaiters(Waiters[int]):
     def runs(self) -> list[int]:
         return list(self._waiting)
 
-    def handle_events(self, events: Iterable[dict[str, Any]]) -> None:
+    def handle_events(self, events: Iterable[Mapping[str, Any]]) -> None:
         if self._waiting:
             for event in events:
                 if event["run"] in self._waiting and is_last_event(event):

@@ -1,7 +1,5 @@
 """The four groups, the scopes that follow from them, and who is told when they change."""
 
-from typing import Any
-
 import pytest
 from django.contrib.auth.models import Group, Permission
 from django.core.management import call_command
@@ -9,6 +7,7 @@ from django.db import transaction
 
 from clawsite.accounts import groups, tokens
 from clawsite.accounts.admin.accounts import GROUP_DESCRIPTIONS
+from clawsite.accounts.change_notices import AccountChanged
 from clawsite.accounts.models import User
 from clawsite.infra import bus
 
@@ -76,15 +75,15 @@ def test_operators_manage_all_tables_auditors_only_view() -> None:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
+def told(monkeypatch: pytest.MonkeyPatch) -> list[AccountChanged]:
+    messages: list[AccountChanged] = []
     monkeypatch.setattr(bus, "publish", messages.append)
     return messages
 
 
-def test_permission_change_is_published_once_after_commit(told: list[dict[str, Any]]) -> None:
+def test_permission_change_is_published_once_after_commit(told: list[AccountChanged]) -> None:
     user = member("User")
-    about = {"k": "account", "user": user.pk}
+    about = AccountChanged(user.pk)
     group = Group.objects.get(name="Operator")
 
     def save_password() -> None:
@@ -118,14 +117,14 @@ def test_permission_change_is_published_once_after_commit(told: list[dict[str, A
         assert about in told
 
 
-def test_sign_in_publishes_no_permission_change(told: list[dict[str, Any]]) -> None:
+def test_sign_in_publishes_no_permission_change(told: list[AccountChanged]) -> None:
     user = member("User")
     told.clear()
     user.save(update_fields=["last_login"])
     assert told == []
 
 
-def test_rolled_back_permission_change_is_not_published(told: list[dict[str, Any]]) -> None:
+def test_rolled_back_permission_change_is_not_published(told: list[AccountChanged]) -> None:
     user = member("User")
     told.clear()
     with transaction.atomic():

@@ -3,31 +3,89 @@
 import asyncio
 import os
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import orjson
 import pytest
 from django.conf import settings
 
 from clawsite.infra import bus
-from clawsite.infra.bus import unix_transport
+from clawsite.infra.bus import BusMessage, messages, unix_transport
+from clawsite.infra.bus.messages import registered_kinds
 from clawsite.infra.bus.unix_transport import UnixTransport
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
-async def test_message_reaches_own_and_other_processes(bus_messages, eventually, monkeypatch):
+@dataclass(frozen=True)
+class Note(BusMessage, kind="note of a test"):
+    text: str
+    author: str = "anonymous"
+    pages: list[int] | None = None
+
+
+@pytest.fixture
+def notes() -> Iterator[list[Note]]:
+    received: list[Note] = []
+    unsubscribe = bus.subscribe(Note, received.append)
+    yield received
+    unsubscribe()
+
+
+async def test_message_reaches_own_and_other_processes(bus_messages, notes, eventually, monkeypatch):
+    lines: list[bytes] = []
+    monkeypatch.setattr(bus, "receive", lines.append)
     other = bus._make_transport()
+    monkeypatch.undo()
     await other.start()
     try:
         if not settings.REDIS_URL:
             await eventually(lambda: bus._transport._listeners)
-        bus.publish({"k": "own"})
-        await eventually(lambda: {"k": "own"} in bus_messages)
-        other.send(orjson.dumps({"k": "theirs"}))
-        await eventually(lambda: {"k": "theirs"} in bus_messages)
-        assert bus_messages.count({"k": "own"}) >= 1
+        bus.publish(Note("own"))
+        await eventually(lambda: Note("own") in notes and lines)
+        assert orjson.loads(lines[0]) == {"k": "note of a test", "text": "own", "author": "anonymous", "pages": None}
+        other.send(b'{"k": "note of a test", "text": "theirs", "pages": [1]}')
+        await eventually(lambda: Note("theirs", pages=[1]) in notes)
+        assert notes.count(Note("own")) == 1
     finally:
         await other.stop()
+
+
+def test_unknown_kinds_and_fields_are_ignored(notes, caplog):
+    bus.receive(b'{"k": "of a later version", "text": "x"}')
+    bus.receive(b'{"k": "note of a test", "text": "x", "of_a_later_version": {}}')
+    assert notes == [Note("x")]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"k": "note of a test", "te',
+        b'["note of a test"]',
+        b'{"text": "x"}',
+        b'{"k": ["note of a test"], "text": "x"}',
+        b'{"k": "note of a test", "author": "no text"}',
+        b'{"k": "note of a test", "text": null}',
+        b'{"k": "note of a test", "text": "x", "pages": {"1": 1}}',
+        b"\xff\n",
+    ],
+)
+def test_malformed_message_is_logged_and_dropped(notes, caplog, line):
+    bus.receive(line)
+    bus.receive(b'{"k": "note of a test", "text": "the next one"}')
+    assert notes == [Note("the next one")]
+    assert "dropped a malformed bus message" in caplog.text
+
+
+def test_every_kind_survives_the_wire():
+    """Each field of each kind has a type that JSON can carry and that the receiver accepts."""
+    samples = {str: "x", int: 1, list: [], dict: {}, type(None): None}
+    for kind in registered_kinds():
+        fields = {name: samples[types[0]] for name, types, _default in messages._fields_of(kind.kind)}
+        message = kind(**fields)
+        assert messages.decode(messages.encode(message), [kind]) == message
 
 
 async def test_message_is_published_only_after_commit(bus_messages, user, make_session, eventually):
@@ -40,15 +98,18 @@ async def test_message_is_published_only_after_commit(bus_messages, user, make_s
         raise RuntimeError
     with transaction.atomic():
         announce.notify_workers(2, "accepted")
-    await eventually(lambda: any(message.get("run") == 2 for message in bus_messages))
-    assert not any(message.get("run") == 1 for message in bus_messages)
+    await eventually(lambda: announce.RunChanged(2, "accepted") in bus_messages)
+    assert announce.RunChanged(1, "accepted") not in bus_messages
 
 
 async def test_failing_subscriber_does_not_block_others(bus_messages, eventually):
-    stop = bus.subscribe(lambda message: 1 / 0)
-    bus.publish({"k": "still heard"})
-    await eventually(lambda: {"k": "still heard"} in bus_messages)
-    stop()
+    unsubscribe = bus.subscribe(Note, lambda note: 1 / 0)
+    received: list[Note] = []
+    unsubscribe_second = bus.subscribe(Note, received.append)
+    bus.publish(Note("delivered anyway"))
+    await eventually(lambda: Note("delivered anyway") in received)
+    unsubscribe()
+    unsubscribe_second()
 
 
 @pytest.fixture
@@ -57,8 +118,8 @@ async def processes(tmp_path, monkeypatch):
     monkeypatch.setattr(unix_transport, "SCAN_SECONDS", 0.05)
     made = []
 
-    async def make() -> tuple[UnixTransport, list[dict]]:
-        heard: list[dict] = []
+    async def make() -> tuple[UnixTransport, list[bytes]]:
+        heard: list[bytes] = []
         made.append(UnixTransport(tmp_path / "bus", receive=heard.append))
         await made[-1].start()
         return made[-1], heard
@@ -87,9 +148,9 @@ async def test_processes_reconnect_after_broken_connections(processes, eventuall
     await eventually(lambda: not broken & {*first._listeners, *second._listeners})
 
     def both_hear() -> bool:
-        first.send(orjson.dumps({"k": "of the first"}))
-        second.send(orjson.dumps({"k": "of the second"}))
-        return {"k": "of the second"} in first_heard and {"k": "of the first"} in second_heard
+        first.send(b"of the first")
+        second.send(b"of the second")
+        return b"of the second\n" in first_heard and b"of the first\n" in second_heard
 
     await eventually(both_hear)
     assert (len(first._listeners), len(second._listeners)) == (1, 1)

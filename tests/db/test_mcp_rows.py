@@ -16,6 +16,7 @@ from tools_app.policy_store import policies, source_changes
 from tools_app.sources import tools as source_tools
 from tools_app.sources.mcp import servers
 from tools_app.sources.mcp.listing import ToolListing
+from tools_app.sources.mcp.servers import SourcesChanged
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -326,4 +327,4 @@ def test_only_operators_can_change_servers(client_of, group):
 
 async def test_workers_are_notified_of_server_change(bus_messages, eventually):
     server()
-    await eventually(lambda: servers.CHANGED_MESSAGE in bus_messages)
+    await eventually(lambda: SourcesChanged() in bus_messages)

@@ -10,6 +10,7 @@ from django.db import connection
 from agents.context.untrusted_history import filter_entry
 from agents.tools import nested_runs
 from clawsite.accounts.models import User
+from sessions_app.events.announce import EventsCommitted
 from sessions_app.models import Outbox, Run, Session, ToolCall, TranscriptEntry
 from sessions_app.runs import lifecycle, outbox, queue, tool_calls
 from sessions_app.runs.tool_calls import CallDecision
@@ -243,7 +244,7 @@ async def test_message_is_posted_to_own_session_once(user, make_session, running
     assert results[0].details == results[1].details
     assert results[0].details["delivery"] == "posted in the session"
     assert results[0].details["sessionKey"] == session.key
-    told = [event for message in bus_messages if message["k"] == "events" for event in message["events"]]
+    told = [event for message in bus_messages if isinstance(message, EventsCommitted) for event in message.events]
     assert [event["data"]["change"] for event in told if event["stream"] == "session"] == ["injected"]
     await call_tool(env, "message", call_id="c2", message="half done")
     assert len(entries(session)) == before + 2

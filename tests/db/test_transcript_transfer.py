@@ -14,6 +14,7 @@ from agents.loop import find_unanswered_calls, normalize_history
 from clawsite.cli import main
 from clawsite.cli.command import CommandFailed
 from clawsite.infra.errors import Conflict, InvalidRequest
+from sessions_app.events.announce import EventsCommitted, SessionChanged
 from sessions_app.models import Event, Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import service as session_service
@@ -92,8 +93,8 @@ def test_import_creates_one_event_and_no_run(user):
 
 async def test_import_is_announced_on_bus(user, bus_messages, eventually):
     session = import_transcript(user, "agent:main:copy", file_of(*SENT)).session
-    await eventually(lambda: [m for m in bus_messages if m["k"] == "events" and m["session"] == str(session.pk)])
-    assert [m["change"] for m in bus_messages if m["k"] == "session"] == ["created"]
+    await eventually(lambda: [m for m in bus_messages if isinstance(m, EventsCommitted) and m.session == str(session.pk)])
+    assert [m.change for m in bus_messages if isinstance(m, SessionChanged)] == ["created"]
 
 
 def test_imported_tool_call_is_never_executed(user):

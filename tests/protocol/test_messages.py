@@ -8,6 +8,7 @@ from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.message_feed import MessageFeed
 from clawsite.infra import bus, db
 from clawsite.infra.errors import Unavailable
+from sessions_app.events.announce import EventsCommitted
 from sessions_app.models import Session, SessionMember, TranscriptEntry
 from sessions_app.transcript import history as transcript_history
 from sessions_app.transcript import new_messages
@@ -165,7 +166,7 @@ async def test_messages_arrive_despite_lost_bus_events(sockets, worker, monkeypa
     await send(socket, "k1")
     await socket.event("agent", runId="k1")
     publish = bus.publish
-    monkeypatch.setattr(bus, "publish", lambda message: None if message["k"] == "events" else publish(message))
+    monkeypatch.setattr(bus, "publish", lambda message: None if isinstance(message, EventsCommitted) else publish(message))
     await worker.complete("k1", "found")
     await until_heard(socket, 2)
     assert heard(socket) == (await said_by_now(socket))[0]

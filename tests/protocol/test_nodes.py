@@ -9,7 +9,7 @@ from clawsite.gateway.methods.nodes import broadcast, invoke, shapes
 from clawsite.gateway.models import Device, NodeInvocation
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.server import registry, runtime
-from clawsite.infra import db
+from clawsite.infra import bus, db
 from clawsite.infra.models import AuditEntry
 from tests.harness.devices import FakeDevice
 
@@ -266,9 +266,7 @@ async def test_node_that_disconnects_before_replying_is_not_invoked_again(device
 
 
 async def test_invocation_lost_by_the_bus_is_found_by_polling(device, ada, node, monkeypatch):
-    from clawsite.gateway.nodes.connected import ConnectedNodes
-
-    monkeypatch.setattr(ConnectedNodes, "handle_message", lambda desk, message: None)
+    monkeypatch.setattr(bus, "publish", lambda message: None)
     socket = await node()
     asking = asyncio.create_task(ada.call("node.invoke", asked(device, timeoutMs=20_000)))
     await answer_next(socket, device, payload=1)

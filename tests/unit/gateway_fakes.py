@@ -11,6 +11,7 @@ from clawsite.gateway.delivery.hub_queries import StreamedSession
 from clawsite.gateway.delivery.send_queue import SocketWriter
 from clawsite.gateway.protocol.events.frames import SessionName
 from clawsite.gateway.protocol.frames import Client, EncodedEvent, dialect_of
+from sessions_app.events.announce import EventsCommitted
 
 OWNER, MEMBER, STRANGER = 1, 2, 3
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -92,10 +93,10 @@ class Log:
     def rows(self) -> list[dict[str, Any]]:
         return self.events[: self.committed]
 
-    def message(self, *events: dict[str, Any]) -> dict[str, Any]:
+    def message(self, *events: dict[str, Any]) -> EventsCommitted:
         """What the bus says about events, which have been committed by then."""
         self.commit(max(event["cursor"] for event in events))
-        return {"k": "events", "session": self.session, "owner": self.owner, "key": self.key, "events": [dict(e) for e in events]}
+        return EventsCommitted(self.session, self.owner, self.key, [dict(e) for e in events])
 
     def run(self, text: str, run: int = 7) -> list[dict[str, Any]]:
         """The events of a whole run that says these words, one delta each."""

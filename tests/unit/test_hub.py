@@ -6,6 +6,7 @@ import random
 import pytest
 
 from clawsite.gateway.delivery.hub import FORGET_SECONDS, Hub
+from sessions_app.events.announce import SessionChanged
 from tests.unit.gateway_fakes import MEMBER, OWNER, SESSION, STRANGER, Clock, FakeRows, Log, connection, frames, payloads
 
 
@@ -332,14 +333,7 @@ async def test_client_awaiting_a_session_gets_its_first_event(world):
 
 async def test_session_change_reaches_users_with_access(world):
     owner, stranger = await world.watcher(OWNER), await world.watcher(STRANGER)
-    told = {
-        "k": "session",
-        "session": SESSION,
-        "sessionId": "generation-1",
-        "key": "agent:main:x",
-        "owner": OWNER,
-        "change": "created",
-    }
+    told = SessionChanged(SESSION, "generation-1", "agent:main:x", OWNER, "created")
     world.hub.receive_session_change(told)
     [payload] = payloads(owner, "sessions.changed")
     assert (payload["sessionKey"], payload["sessionId"], payload["reason"]) == ("agent:main:x", "generation-1", "created")

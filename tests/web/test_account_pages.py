@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from clawsite.accounts import tokens
+from clawsite.accounts.change_notices import AccountChanged
 from clawsite.accounts.models import AccessToken, BrowserSession, User
 from clawsite.accounts.sign_in import browsers
 from tests.harness.users import PASSWORD
@@ -219,7 +220,7 @@ def test_signing_out_other_browsers_notifies_every_process(browser: Client, user
     browser.post("/account/browsers/sign-out-others/")
     assert is_signed_in(browser)
     assert not any(is_signed_in(other) for other in others)
-    assert told == [{"k": "account", "user": user.pk}]
+    assert told == [AccountChanged(user.pk)]
     assert "No other browser" in browser.post("/account/browsers/sign-out-others/", follow=True).content.decode()
 
 

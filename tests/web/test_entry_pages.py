@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group
 from django.test import Client
 
 from clawsite.accounts import tokens
+from clawsite.accounts.change_notices import AccountChanged
 from clawsite.accounts.models import FailedSignIns, User
 from clawsite.accounts.sign_in import first_admin
 
@@ -117,7 +118,7 @@ def test_sign_out_requires_post_and_ends_session(client: Client, ada: User, monk
     assert client.get("/sign-out/").status_code == 405
     assert client.post("/sign-out/")["Location"] == "/sign-in/"
     assert client.get("/").status_code == 302
-    assert told == [{"k": "account", "user": ada.pk}]
+    assert told == [AccountChanged(ada.pk)]
 
 
 def test_service_account_cannot_sign_in_with_password(client: Client) -> None:

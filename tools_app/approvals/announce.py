@@ -1,5 +1,6 @@
 """Record and publish changes to approval requests: audit log, live updates, session events. Does not change them itself."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -7,12 +8,22 @@ from django.db import transaction
 from clawsite.infra import bus
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
+from clawsite.infra.bus import BusMessage
 from sessions_app.events.announce import announce
 from sessions_app.events.journal import NewEvent
 from sessions_app.runs import hot_sql
 from sessions_app.runs.hot_sql import LeaseLost, RunStep
 from tools_app.approvals.allowed_by import describe_granted
 from tools_app.models import Approval
+
+
+@dataclass(frozen=True)
+class ApprovalChanged(BusMessage, kind="approval"):
+    """An approval request was created or changed. Receivers read the row."""
+
+    id: str
+    change: str
+    session: str
 
 
 def record_audit(action: str, approval: Approval, *, actor: Actor, **details: Any) -> None:
@@ -31,9 +42,7 @@ def record_audit(action: str, approval: Approval, *, actor: Actor, **details: An
 
 
 def notify_approval_changed(approval: Approval, change: str) -> None:
-    """Publish a hint that a request was created or changed; receivers read the row."""
-    message = {"k": "approval", "id": str(approval.pk), "change": change, "session": str(approval.session_id or "")}
-    transaction.on_commit(lambda: bus.publish(message))
+    bus.publish_on_commit(ApprovalChanged(str(approval.pk), change, str(approval.session_id or "")))
 
 
 def notify_session(approval: Approval) -> None:

@@ -3,11 +3,10 @@
 import asyncio
 
 from clawsite.infra import db
-from clawsite.infra.bus import BusMessage
 from tools_app.sources import plugins
 from tools_app.sources import tools as source_tools
 from tools_app.sources.mcp.manager import McpManager
-from tools_app.sources.mcp.servers import CHANGED_MESSAGE
+from tools_app.sources.mcp.servers import SourcesChanged
 from tools_app.sources.plugins import LoadedPlugin
 
 
@@ -19,9 +18,8 @@ class SourceRefresher:
         self._mcp = McpManager()
         self._recorded: list[LoadedPlugin] | None = None  # None before the first refresh
 
-    def handle_message(self, message: BusMessage) -> None:
-        if message.get("k") == CHANGED_MESSAGE["k"]:
-            self.changed.set()
+    def handle_change(self, _message: SourcesChanged) -> None:
+        self.changed.set()
 
     async def begin(self) -> None:
         """Import the enabled plugins before the first run needs them."""

@@ -6,7 +6,7 @@ pending ones.
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from clawsite.accounts.models import User
@@ -19,11 +19,11 @@ from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
 from clawsite.infra.waits import Waiters
 from sessions_app.keys import make_shared_key
+from tools_app.approvals.announce import ApprovalChanged
 from tools_app.models import Approval
 
 log = logging.getLogger(__name__)
 
-ChangeKind = Literal["requested", "voted", "extended", "expiring", "resolved"]
 POLL_SECONDS = 2.0  # in case a bus message was lost
 SESSION_CHANGES = ("requested", "extended", "resolved")  # the other changes don't affect session events
 
@@ -39,12 +39,12 @@ class _SessionNotice:
     for_others: OutgoingEvent
 
 
-async def notify_approval(audience: Audience, message: dict[str, Any]) -> None:
+async def notify_approval(audience: Audience, message: ApprovalChanged) -> None:
     """Notify clients connected to this process about the approval request in a bus message."""
     if not audience:
         return
     try:
-        notices = await db.read(_build_notices, message["id"], message["change"])
+        notices = await db.read(_build_notices, message.id, message.change)
     except ClawError as error:
         log.warning("approval notification failed: %s", error.message)
         return
@@ -62,7 +62,7 @@ async def notify_approval(audience: Audience, message: dict[str, Any]) -> None:
             connection.deliver(session.for_owner if owns else session.for_others)
 
 
-def _build_notices(approval_id: str, change: ChangeKind) -> tuple[OutgoingEvent, _SessionNotice | None] | None:
+def _build_notices(approval_id: str, change: str) -> tuple[OutgoingEvent, _SessionNotice | None] | None:
     """Return None if the approval request no longer exists."""
     rows = Approval.objects.select_related("session", "run", "requester", "decided_by").filter(pk=UUID(approval_id))
     approval = rows.first()
@@ -71,7 +71,7 @@ def _build_notices(approval_id: str, change: ChangeKind) -> tuple[OutgoingEvent,
     return _build_approver_event(approval, change), _build_session_notice(approval) if change in SESSION_CHANGES else None
 
 
-def _build_approver_event(approval: Approval, change: ChangeKind) -> OutgoingEvent:
+def _build_approver_event(approval: Approval, change: str) -> OutgoingEvent:
     payload: dict[str, Any] = {"id": str(approval.pk), "request": to_request(approval, 0)}
     if change == "resolved":
         payload["decision"] = approval.decision or None

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Literal, cast
 
 from clawsite.gateway.delivery.audience import Audience
 from clawsite.gateway.delivery.connection import Connection
@@ -22,6 +22,7 @@ from clawsite.gateway.protocol.events.chat import ChatEventBuilder
 from clawsite.gateway.protocol.events.frames import OutgoingEvent, SessionName
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError
+from sessions_app.events.announce import EventsCommitted, SessionChanged
 from sessions_app.keys import make_shared_key
 from sessions_app.sessions.run_waits import RunWaiters
 
@@ -64,13 +65,12 @@ class Hub:
 
     # Receiving
 
-    def receive_events(self, message: dict[str, Any]) -> None:
-        """Handle committed events of one session."""
-        events: list[EventPayload] = message["events"]
+    def receive_events(self, message: EventsCommitted) -> None:
+        events = cast(list[EventPayload], message.events)
         self.run_waits.handle_events(events)
         if not self.audience:
             return
-        stream = self._stream(message["session"])
+        stream = self._stream(message.session)
         stream.touched = self._now()
         stream.waiting += events
         if len(stream.waiting) > len(events):
@@ -78,10 +78,9 @@ class Hub:
         if not stream.busy:
             self._advance(stream)
 
-    def receive_session_change(self, message: dict[str, Any]) -> None:
+    def receive_session_change(self, message: SessionChanged) -> None:
         """Handle a session that was created, patched, reset or deleted, or that a user marked (such as pinned) for themselves."""
-        session = message["session"], message["owner"], message["key"]
-        only = message.get("only")
+        session, only = (message.session, message.owner, message.key), message.only
         self._send_change(
             message,
             self.audience.connections_of_session(*session)
@@ -89,24 +88,24 @@ class Hub:
             else self.audience.user_connections_for_session(only, *session),
         )
 
-    async def receive_member_change(self, message: dict[str, Any]) -> None:
+    async def receive_member_change(self, message: SessionChanged) -> None:
         """Handle changed members of a session: notify those who could see it before and those who can now."""
-        before = self.audience.connections_of_session(message["session"], message["owner"], message["key"])
+        before = self.audience.connections_of_session(message.session, message.owner, message.key)
         await self.audience.load_members()
-        after = self.audience.connections_of_session(message["session"], message["owner"], message["key"])
+        after = self.audience.connections_of_session(message.session, message.owner, message.key)
         self._send_change(message, {*before, *after})
 
-    def _send_change(self, message: dict[str, Any], connections: Iterable[Connection]) -> None:
+    def _send_change(self, message: SessionChanged, connections: Iterable[Connection]) -> None:
         payload = {
-            "sessionKey": message["key"],
-            "sessionId": message["sessionId"],
-            "reason": message["change"],
+            "sessionKey": message.key,
+            "sessionId": message.sessionId,
+            "reason": message.change,
             "ts": clock.now_ms(),
         }
         outgoing = OutgoingEvent("sessions.changed", payload, payload)
-        for_others = outgoing.about(make_shared_key(message["session"]))
+        for_others = outgoing.about(make_shared_key(message.session))
         for connection in connections:
-            connection.deliver(outgoing if connection.user_pk == message["owner"] else for_others)
+            connection.deliver(outgoing if connection.user_pk == message.owner else for_others)
 
     def _stream(self, session_id: str) -> SessionStream:
         stream = self._streams.get(session_id)

@@ -15,6 +15,7 @@ from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.gateway.protocol.hello import to_wire_entries
 from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.infra import clock
+from clawsite.infra.bus import BusMessage
 
 PresenceEntry = dict[str, Any]
 
@@ -64,6 +65,14 @@ def node_key(device_pk: int) -> str:
     return f"node {device_pk}"
 
 
+@dataclass(frozen=True)
+class PresenceChanged(BusMessage, kind="presence"):
+    """All clients connected to one process."""
+
+    process: str
+    entries: list[PresenceEntry]
+
+
 @dataclass(slots=True)
 class StateVersions:
     """Increased with every change to the snapshot's content; both start at 1 in each process."""
@@ -82,7 +91,7 @@ class Presence:
         me: PresenceEntry,
         versions: StateVersions,
         *,
-        publish: Callable[[dict[str, Any]], None],
+        publish: Callable[[BusMessage], None],
         tell: Callable[[OutgoingEvent], None],
         later: Callable[[float, Callable[[], None]], object],
         now: Callable[[], float] = time.monotonic,
@@ -117,9 +126,9 @@ class Presence:
         if entry := self._mine.pop(connection.id, None):
             self._record_change({**entry, "status": "offline", "reason": "disconnect"})
 
-    def handle_message(self, message: dict[str, Any]) -> None:
+    def handle_message(self, message: PresenceChanged) -> None:
         """Handle another process's list of its clients."""
-        process, entries = message["process"], message["entries"]
+        process, entries = message.process, message.entries
         if process == self._process:
             return
         known = self._others.get(process)
@@ -149,7 +158,7 @@ class Presence:
 
     def _announce(self) -> None:
         self._unannounced = False
-        self._publish({"k": "presence", "process": self._process, "entries": list(self._mine.values())})
+        self._publish(PresenceChanged(self._process, list(self._mine.values())))
 
     def _record_change(self, entry: PresenceEntry, *, announced: bool = False) -> None:
         """Record a change and notify clients: immediately if the last notification was long enough ago, otherwise after a pause."""

@@ -6,7 +6,7 @@ polling, the rows are read from the last event sent.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -17,7 +17,7 @@ from clawsite.infra.errors import Unavailable
 from sessions_app import tables
 from sessions_app.events.announce import is_last_event
 
-EventDict = dict[str, Any]  # seq, stream, data
+EventDict = Mapping[str, Any]  # seq, stream, data
 MAX_WAITING = 1_000  # events per follower; for a slower client the rest is read from the rows
 PAGE_SIZE = 500
 MAX_HEADS = 4_096  # runs whose last event number is remembered; a follower registers within milliseconds

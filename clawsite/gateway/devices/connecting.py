@@ -20,6 +20,7 @@ from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra import bus
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
+from clawsite.infra.bus import BusMessage
 from clawsite.infra.errors import TooManyAttempts
 
 PENDING_LIFETIME = timedelta(seconds=300)
@@ -29,6 +30,14 @@ MAX_PENDING_PER_ADDRESS = 10
 RETENTION = timedelta(days=30)
 SEEN_FIELDS = ["last_seen_at", "last_address"]
 FACT_FIELDS = ["display_name", "platform", "device_family", "model_identifier", "client_id", "client_version", "declared"]
+
+
+@dataclass(frozen=True)
+class PairingChanged(BusMessage, kind="pairing"):
+    """A pairing request was created or decided. Receivers read the row."""
+
+    id: str
+    change: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,5 +206,4 @@ def record_paired(device: Device, actor: acting.Actor, role: str, **how: Any) ->
 
 
 def publish_pairing_change(request: PairingRequest, change: str) -> None:
-    message = {"k": "pairing", "id": str(request.pk), "change": change}
-    transaction.on_commit(lambda: bus.publish(message))
+    bus.publish_on_commit(PairingChanged(str(request.pk), change))

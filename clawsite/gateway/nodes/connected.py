@@ -15,6 +15,7 @@ from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.models import NodeInvocation
 from clawsite.gateway.nodes import invocations
 from clawsite.gateway.nodes.invocations import TIMEOUT, UNAVAILABLE
+from clawsite.gateway.nodes.messages import InvocationCreated, InvocationEnded, NodeBroadcastSent
 from clawsite.gateway.protocol.events.devices import InvokeRequest
 from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.infra import clock, db
@@ -52,17 +53,16 @@ class ConnectedNodes:
         except ClawError as error:  # the invocation will end at its timeout
             log.warning("could not store the end of an invocation: %s", error.message, extra={"invocation": invocation_id})
 
-    def handle_message(self, message: dict[str, Any]) -> None:
-        if message["k"] == "node-result":
-            self._waits.notify(message["id"])
-        elif message["k"] == "node-broadcast":
-            self._broadcast(message["devices"], message["event"])
-        elif message["device"] in self._connections:
-            self._spawn(self._send(message["id"], message["device"]))
+    def handle_created(self, message: InvocationCreated) -> None:
+        if message.device in self._connections:
+            self._spawn(self._send(message.id, message.device))
 
-    def _broadcast(self, devices: list[int], payload: dict[str, Any]) -> None:
-        outgoing = OutgoingEvent("node.broadcast", payload, payload)
-        for device_pk in devices:
+    def handle_ended(self, message: InvocationEnded) -> None:
+        self._waits.notify(message.id)
+
+    def handle_broadcast(self, message: NodeBroadcastSent) -> None:
+        outgoing = OutgoingEvent("node.broadcast", message.event, message.event)
+        for device_pk in message.devices:
             if connections := self._connections.get(device_pk):
                 connections[-1].deliver(outgoing)
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from clawsite.accounts.models import User
 from clawsite.gateway.devices.tokens import audit_subject
 from clawsite.gateway.models import Device, NodeInvocation
+from clawsite.gateway.nodes.messages import InvocationCreated, InvocationEnded
 from clawsite.infra import bus
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
@@ -90,8 +91,7 @@ def create_invocation(user: User, device: Device, request: InvocationRequest) ->
         invocation=str(invocation.pk),
         request=request.request_hash[:16],
     )
-    message = {"k": "node-invoke", "id": str(invocation.pk), "device": device.pk}
-    transaction.on_commit(lambda: bus.publish(message))
+    bus.publish_on_commit(InvocationCreated(str(invocation.pk), device.pk))
     return invocation
 
 
@@ -142,8 +142,7 @@ def end_invocation(
         invocation=invocation_id,
         **outcome,
     )
-    notice = {"k": "node-result", "id": invocation_id}
-    transaction.on_commit(lambda: bus.publish(notice))
+    bus.publish_on_commit(InvocationEnded(invocation_id))
     return True
 
 

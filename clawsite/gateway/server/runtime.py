@@ -14,16 +14,19 @@ from typing import Any
 
 from django.conf import settings
 
+from clawsite.accounts.change_notices import AccountChanged
 from clawsite.accounts.sign_in import browsers
 from clawsite.gateway.auth.authority import AccountAccess, Credential, SignedOut, read_access
 from clawsite.gateway.delivery import approval_feed
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.hub import Hub
 from clawsite.gateway.delivery.hub_queries import DatabaseQueries
-from clawsite.gateway.delivery.presence import Presence, StateVersions
+from clawsite.gateway.delivery.presence import Presence, PresenceChanged, StateVersions
 from clawsite.gateway.delivery.run_feed import RunFeeds
 from clawsite.gateway.devices import shapes as devices
+from clawsite.gateway.devices.connecting import PairingChanged
 from clawsite.gateway.nodes.connected import ConnectedNodes
+from clawsite.gateway.nodes.messages import InvocationCreated, InvocationEnded, NodeBroadcastSent, NodeEventReported
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.errors import CloseCode
 from clawsite.gateway.protocol.event_catalog import Health
@@ -36,7 +39,9 @@ from clawsite.infra.errors import ClawError
 from clawsite.infra.observability import metrics
 from clawsite.infra.version import version
 from clawsite.infra.waits import Waiters
+from sessions_app.events.announce import EventsCommitted, FreezesChanged, SessionChanged
 from sessions_app.events.epoch import current_epoch
+from tools_app.approvals.announce import ApprovalChanged
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +86,7 @@ class Runtime:
         self._checks: dict[Credential, asyncio.Task[AccountAccess | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: asyncio.Task[None] | None = None
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._subscriptions: list[Callable[[], None]] = []
 
     def begin(self) -> "asyncio.Task[None]":
         if self._starting is None:
@@ -94,7 +99,7 @@ class Runtime:
 
     async def _start(self) -> None:
         await bus.start()
-        self._unsubscribe = bus.subscribe(self._receive)
+        self._subscribe_all()
         self.spawn(self._every(settings.POLL_SECONDS, self.hub.poll))
         self.spawn(self._every(settings.POLL_SECONDS, self.run_feeds.poll))
         self.spawn(self._every(settings.POLL_SECONDS, self._check_freezes))
@@ -121,7 +126,8 @@ class Runtime:
             async with asyncio.timeout(SHUTDOWN_SECONDS):
                 for connection in connections:
                     await connection.line.ended.wait()
-        self._unsubscribe()
+        for unsubscribe in self._subscriptions:
+            unsubscribe()
         metrics.remove_snapshot(settings.HOME, self.metrics_name)
         for task in list(self._tasks):
             task.cancel()
@@ -146,40 +152,49 @@ class Runtime:
             except Exception:
                 log.exception("gateway background task failed")
 
-    def _receive(self, message: dict[str, Any]) -> None:
-        match message["k"]:
-            case "events":
-                self.run_feeds.handle_events(message["events"])
-                self.hub.receive_events(message)
-            case "session" if message["change"] == "members":
-                self.changes.notify(message["session"])
-                self.spawn(self.hub.receive_member_change(message))
-            case "session":
-                self.hub.receive_session_change(message)
-            case "account":
-                self._invalidate_account(message["user"])
-                self.changes.notify(message["user"])
-            case "presence":
-                self.presence.handle_message(message)
-            case "approval":
-                self.approval_waits.notify(message["id"])
-                self.spawn(approval_feed.notify_approval(self.hub.audience, message))
-            case "freeze":
-                self.spawn(self._check_freezes())
-            case "pairing":
-                self.spawn(self._notify_pairing(message))
-            case "node-invoke" | "node-result" | "node-broadcast":
-                self.nodes.handle_message(message)
-            case "node-event":
-                payload = message["event"]
-                self.hub.send_to_owner(message["owner"], OutgoingEvent("node.event", payload, payload))
+    def _subscribe_all(self) -> None:
+        self._subscriptions = [
+            bus.subscribe(EventsCommitted, self._receive_events),
+            bus.subscribe(SessionChanged, self._receive_session_change),
+            bus.subscribe(AccountChanged, self._receive_account_change),
+            bus.subscribe(PresenceChanged, self.presence.handle_message),
+            bus.subscribe(ApprovalChanged, self._receive_approval_change),
+            bus.subscribe(FreezesChanged, lambda _: self.spawn(self._check_freezes())),
+            bus.subscribe(PairingChanged, lambda message: self.spawn(self._notify_pairing(message))),
+            bus.subscribe(InvocationCreated, self.nodes.handle_created),
+            bus.subscribe(InvocationEnded, self.nodes.handle_ended),
+            bus.subscribe(NodeBroadcastSent, self.nodes.handle_broadcast),
+            bus.subscribe(NodeEventReported, self._receive_node_event),
+        ]
 
-    async def _notify_pairing(self, message: dict[str, Any]) -> None:
+    def _receive_events(self, message: EventsCommitted) -> None:
+        self.run_feeds.handle_events(message.events)
+        self.hub.receive_events(message)
+
+    def _receive_session_change(self, message: SessionChanged) -> None:
+        if message.change == "members":
+            self.changes.notify(message.session)
+            self.spawn(self.hub.receive_member_change(message))
+        else:
+            self.hub.receive_session_change(message)
+
+    def _receive_account_change(self, message: AccountChanged) -> None:
+        self._invalidate_account(message.user)
+        self.changes.notify(message.user)
+
+    def _receive_approval_change(self, message: ApprovalChanged) -> None:
+        self.approval_waits.notify(message.id)
+        self.spawn(approval_feed.notify_approval(self.hub.audience, message))
+
+    def _receive_node_event(self, message: NodeEventReported) -> None:
+        self.hub.send_to_owner(message.owner, OutgoingEvent("node.event", message.event, message.event))
+
+    async def _notify_pairing(self, message: PairingChanged) -> None:
         """Notify users who may decide. A request with an account's credentials is only shown to that account and to managers."""
         if not self.hub.audience:
             return
         try:
-            result = await db.read(devices.build_pairing_events, message["id"], message["change"])
+            result = await db.read(devices.build_pairing_events, message.id, message.change)
         except ClawError as error:
             log.warning("could not announce pairing request: %s", error.message)
             return

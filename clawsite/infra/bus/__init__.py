@@ -1,7 +1,7 @@
 """Pass committed events and wake-ups between processes.
 
 A message is a hint: it may be lost, duplicated or late without harm, because its content is already in the database and
-every receiver also polls. Nothing is published before it is committed (services use `transaction.on_commit`).
+every receiver also polls. Nothing is published before it is committed (services use `publish_on_commit`).
 With REDIS_URL, processes communicate over a Redis channel, otherwise over Unix sockets in the state directory.
 """
 
@@ -9,14 +9,17 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-import orjson
+from django.db import transaction
+
+from clawsite.infra.bus.messages import BusMessage, MalformedMessage, decode, encode
+
+__all__ = ["BusMessage", "publish", "publish_on_commit", "receive", "start", "stop", "subscribe"]
 
 log = logging.getLogger(__name__)
 
-BusMessage = dict[str, Any]
-Subscriber = Callable[[BusMessage], None]
+M = TypeVar("M", bound=BusMessage)
 
 
 class Transport(Protocol):
@@ -25,7 +28,7 @@ class Transport(Protocol):
     def send(self, line: bytes) -> None: ...
 
 
-_subscribers: list[Subscriber] = []
+_handlers: dict[type[BusMessage], list[Callable[[Any], None]]] = {}
 _loop: asyncio.AbstractEventLoop | None = None
 _transport: Transport | None = None
 _waiting: list[BusMessage] = []
@@ -51,10 +54,16 @@ async def stop() -> None:
         await transport.stop()
 
 
-def subscribe(receive: Subscriber) -> Callable[[], None]:
-    """Call `receive` on the event loop with every message, including our own; return a function to unsubscribe."""
-    _subscribers.append(receive)
-    return lambda: _subscribers.remove(receive)
+def subscribe(kind: type[M], handler: Callable[[M], None]) -> Callable[[], None]:
+    """Call `handler` on the event loop with every message of this class, including our own; return a function to unsubscribe."""
+    handlers = _handlers.setdefault(kind, [])
+    handlers.append(handler)
+    return lambda: handlers.remove(handler)
+
+
+def publish_on_commit(message: BusMessage) -> None:
+    """Publish when the surrounding transaction commits, so nothing is sent that could still be rolled back."""
+    transaction.on_commit(lambda: publish(message))
 
 
 def publish(message: BusMessage) -> None:
@@ -78,17 +87,28 @@ def _deliver_waiting() -> None:
         messages = _waiting[:]
         _waiting.clear()
     for message in messages:
-        deliver(message)
+        _deliver(message)
         if _transport:
-            _transport.send(orjson.dumps(message))
+            _transport.send(encode(message))
 
 
-def deliver(message: BusMessage) -> None:
-    for receive in list(_subscribers):
+def receive(line: bytes) -> None:
+    """Handle a message from another process. Kinds without a handler here are ignored."""
+    try:
+        message = decode(line, _handlers)
+    except MalformedMessage as error:
+        log.warning("dropped a malformed bus message: %s", error)
+        return
+    if message:
+        _deliver(message)
+
+
+def _deliver(message: BusMessage) -> None:
+    for handler in list(_handlers.get(type(message), ())):
         try:
-            receive(message)
+            handler(message)
         except Exception:
-            log.exception("bus subscriber failed on message of kind %s", message.get("k"))
+            log.exception("bus handler failed on message of kind %s", message.kind)
 
 
 def _make_transport() -> Transport:
@@ -97,7 +117,7 @@ def _make_transport() -> Transport:
     if settings.REDIS_URL:
         from clawsite.infra.bus.redis_transport import RedisTransport
 
-        return RedisTransport(settings.REDIS_URL, channel=f"clawsite:{settings.DATABASES['default']['NAME']}", receive=deliver)
+        return RedisTransport(settings.REDIS_URL, channel=f"clawsite:{settings.DATABASES['default']['NAME']}", receive=receive)
     from clawsite.infra.bus.unix_transport import UnixTransport
 
-    return UnixTransport(settings.HOME / "bus", receive=deliver)
+    return UnixTransport(settings.HOME / "bus", receive=receive)

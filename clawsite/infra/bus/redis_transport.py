@@ -8,9 +8,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any
 
-import orjson
 from redis import asyncio as redis
 from redis.exceptions import RedisError
 
@@ -21,7 +19,7 @@ RETRY_SECONDS = 0.5
 
 
 class RedisTransport:
-    def __init__(self, url: str, *, channel: str, receive: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, url: str, *, channel: str, receive: Callable[[bytes], None]) -> None:
         self._receive = receive
         self._redis = redis.from_url(url, socket_connect_timeout=5, socket_keepalive=True)
         self._channel = channel
@@ -57,7 +55,7 @@ class RedisTransport:
                     self._subscribed.set()
                     async for item in pubsub.listen():
                         if item["type"] == "message" and not item["data"].startswith(self._self):
-                            self._receive(orjson.loads(item["data"][len(self._self) :]))
+                            self._receive(item["data"][len(self._self) :])
             except (RedisError, OSError, ValueError) as error:
                 log.warning("bus lost its Redis connection: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)

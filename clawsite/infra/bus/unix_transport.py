@@ -14,9 +14,6 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +24,7 @@ MAX_UNSENT_BYTES = 8 << 20  # a process that doesn't read loses messages but no 
 
 
 class UnixTransport:
-    def __init__(self, directory: Path, *, receive: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, directory: Path, *, receive: Callable[[bytes], None]) -> None:
         self._receive = receive
         if len(os.fsencode(directory)) + 20 > MAX_PATH_LENGTH:
             digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
@@ -116,7 +113,7 @@ class UnixTransport:
         try:
             writer.write(self._path.name.encode() + b"\n")
             while line := await reader.readline():
-                self._receive(orjson.loads(line))
+                self._receive(line)
         except (OSError, ValueError) as error:
             log.warning("bus lost a connection: %s", error)
         finally:

@@ -6,7 +6,7 @@ Nothing here starts or kills a process: tools_app.exec.processes.keeper does, in
 import datetime as dt
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from django.db import transaction
@@ -15,6 +15,7 @@ from django.db.models import Q, QuerySet
 from clawsite.infra import bus, clock
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
+from clawsite.infra.bus import BusMessage
 from clawsite.infra.process.identity import ProcessIdentity
 from sessions_app.models import Run, ToolCall
 from sessions_app.runs import freezes, workers
@@ -31,7 +32,13 @@ InputKind = CommandInput.Kind
 MAX_IN_BACKGROUND = 8  # per session
 MAX_STORED_CHARACTERS = 1 << 20  # per command
 OUTPUT_LIFETIME = dt.timedelta(hours=24)  # after the command ends
-CHANGED_MESSAGE = {"k": "command"}
+
+
+@dataclass(frozen=True)
+class CommandChanged(BusMessage, kind="command"):
+    """A command has new input or output, or has ended."""
+
+    id: str
 
 
 class StartCanceled(Exception):
@@ -242,8 +249,7 @@ def delete_old_output() -> int:
 
 def _notify_worker(command: UUID) -> None:
     """Notify the worker that holds it and everyone waiting for its output. Both also poll."""
-    message = {**CHANGED_MESSAGE, "id": str(command)}
-    transaction.on_commit(lambda: bus.publish(message))
+    bus.publish_on_commit(CommandChanged(str(command)))
 
 
 def _read_grants(command: Command) -> list[int]:

@@ -14,14 +14,14 @@ from pathlib import Path
 from uuid import UUID
 
 from clawsite.infra import db
-from clawsite.infra.bus import BusMessage
 from clawsite.infra.errors import ClawError
 from clawsite.infra.process.identity import ProcessIdentity, identity_of
+from sessions_app.events.announce import FreezesChanged, SessionChanged
 from tools_app.exec.environment import build_environment
 from tools_app.exec.plan import ExecPlan
 from tools_app.exec.planning import find_changes, sandbox_from_plan
 from tools_app.exec.processes import commands, spawn
-from tools_app.exec.processes.commands import InputKind, Status
+from tools_app.exec.processes.commands import CommandChanged, InputKind, Status
 from tools_app.exec.processes.orphans import end_process
 from tools_app.exec.processes.output import OutputBuffer, OutputCollector
 from tools_app.exec.processes.spawn import RunningProcess
@@ -82,11 +82,13 @@ class CommandManager:
         _current_manager.set(self)
         await asyncio.to_thread(probe_once)
 
-    def handle_message(self, message: BusMessage) -> None:
-        if message.get("k") == commands.CHANGED_MESSAGE["k"]:
-            if UUID(message["id"]) in self._running:
-                self.changed.set()
-        elif message.get("k") in ("session", "freeze") and self._running:
+    def handle_command_change(self, message: CommandChanged) -> None:
+        if UUID(message.id) in self._running:
+            self.changed.set()
+
+    def handle_change(self, _message: SessionChanged | FreezesChanged) -> None:
+        """Handle a change after which a command may have to be killed."""
+        if self._running:
             self.changed.set()
 
     async def start(self, plan: ExecPlan, *, may_act: Callable[[], bool]) -> RunningCommand:

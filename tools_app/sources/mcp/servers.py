@@ -14,6 +14,7 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from clawsite.infra import bus, clock
+from clawsite.infra.bus import BusMessage
 from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.text import make_storable
 from tools_app.models import McpServer, Plugin
@@ -23,11 +24,15 @@ from tools_app.sources.mcp.listing import ToolListing
 from tools_app.sources.mcp.names import is_server_name, tool_prefix
 from tools_app.sources.mcp.secrets import FORBIDDEN_VARIABLES, find_forbidden, looks_secret
 
-CHANGED_MESSAGE = {"k": "sources"}  # bus message: workers reload servers and plugins
 MAX_ERROR = 500
 # Changing one of these means another program or address, so the known tools no longer apply.
 CONNECTION_FIELDS = ("transport", "command", "args", "url")
 SETTING_FIELDS = (*CONNECTION_FIELDS, "enabled", "env", "headers", "include", "exclude", "timeout_seconds")
+
+
+@dataclass(frozen=True)
+class SourcesChanged(BusMessage, kind="sources"):
+    """Servers or plugins were changed; workers reload them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ def record_status(
 
 
 def notify_workers() -> None:
-    transaction.on_commit(lambda: bus.publish(dict(CHANGED_MESSAGE)))
+    bus.publish_on_commit(SourcesChanged())
 
 
 def check_server(server: McpServer) -> None:

@@ -14,6 +14,7 @@ from clawsite.gateway.methods.nodes.invoke import MAX_EVENT_BYTES
 from clawsite.gateway.methods.nodes.shapes import NodeId, find_own_node, list_own_nodes
 from clawsite.gateway.models import Device
 from clawsite.gateway.nodes import results
+from clawsite.gateway.nodes.messages import NodeBroadcastSent
 from clawsite.gateway.protocol.events.devices import NodeBroadcast
 from clawsite.gateway.protocol.params import IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope
@@ -75,5 +76,4 @@ def _publish(user: User, nodes: list[Device], broadcast_event: NodeBroadcast) ->
             owner=node.owner_id,
             event=broadcast_event["event"],
         )
-    message = {"k": "node-broadcast", "devices": [node.pk for node in nodes], "event": {**broadcast_event}}
-    transaction.on_commit(lambda: bus.publish(message))
+    bus.publish_on_commit(NodeBroadcastSent([node.pk for node in nodes], {**broadcast_event}))

@@ -14,6 +14,7 @@ from clawsite.gateway.methods.nodes.shapes import ByNode, NodeFacts, NodeId, fin
 from clawsite.gateway.models import Device, NodeInvocation
 from clawsite.gateway.nodes import invocations, results
 from clawsite.gateway.nodes.invocations import NOT_CONNECTED, UNAVAILABLE, InvocationRequest
+from clawsite.gateway.nodes.messages import NodeEventReported
 from clawsite.gateway.nodes.results import NodeResult
 from clawsite.gateway.protocol.events.devices import NodeEvent
 from clawsite.gateway.protocol.frames import Command
@@ -178,7 +179,7 @@ async def node_event(call: Call, params: EventParams) -> EventAnswer:
     if len(text.encode()) > MAX_EVENT_BYTES:
         raise InvalidRequest(f"the payload exceeds {MAX_EVENT_BYTES} bytes")
     event = NodeEvent(nodeId=call.connection.device_id, event=params.event, payload=results.parse_payload(text), ts=clock.now_ms())
-    bus.publish({"k": "node-event", "owner": call.user.pk, "event": {**event}})
+    bus.publish(NodeEventReported(call.user.pk, {**event}))
     return EventAnswer(ok=True, event=params.event, handled=True)
 
 
