@@ -131,7 +131,7 @@ class AgentAdmin(ServiceAdmin):
     def effective_tools(self, agent: Agent) -> str:
         """Render which installed tools the nine policy layers allow a session's owner, and why the rest is missing."""
         if not agent.slug:
-            return _("Shown once the agent is saved.")
+            return _("Available after the agent is saved.")
         rules = policies.current_rules()
         known = load_tools()
         facts = [each.facts for each in known.tools.values()]

@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 PROTOCOL = 4
 REQUEST_SECONDS = 30.0
 HANDSHAKE_SECONDS = 15.0
-LOOPBACK = ("127.0.0.1", "::1", "localhost")  # never use a proxy from the environment: it would not lead back to this host
+LOOPBACK = ("127.0.0.1", "::1", "localhost")  # ignore proxies from the environment: they can't reach this host
 TICK_TIMEOUT = 4000  # close code: no frame for two ticks
 
 Frame = dict[str, Any]

@@ -1,6 +1,6 @@
-"""Encrypt secrets that must be readable later, such as signing secrets, with the server's own secret.
+"""Encrypt secrets that must be readable later, such as signing secrets, with the server's secret key.
 
-The database alone is not enough to read them; that also takes the server's secret key. Values that are only compared, such as
+The database alone is then not enough to read them. Values that are only compared, such as
 tokens, are stored as digests instead.
 """
 

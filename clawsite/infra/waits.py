@@ -20,7 +20,7 @@ async def wait_for_hint(hint: asyncio.Event, seconds: float | None = None) -> No
 
 
 class Waiters(Generic[K]):
-    """Everything this process waits for, by key. Whoever receives the bus calls `notify`."""
+    """Everything this process waits for, by key. The receiver of bus messages calls `notify`."""
 
     def __init__(self) -> None:
         self._waiting: dict[K, set[asyncio.Event]] = {}

@@ -509,7 +509,7 @@ def test_card_and_history_show_duration_uses_and_scope(given, words, ben, questi
 
 def test_always_option_shows_ninety_day_limit(ben, question):
     assert (
-        "ben set it to always allow (for 90 days, for this agent"
+        "ben chose “Always allow” (for 90 days, for this agent"
         in answer(browser(ben), question, "allow-always", **HTMX).content.decode()
     )
 

@@ -303,7 +303,7 @@ def test_empty_log_gets_no_anchor(tmp_path):
 def test_verify_command_reports_an_intact_log(ids, capsys):
     main.run(["audit", "verify"])
     head = AuditHead.objects.get()
-    assert f"The audit log is intact: 10 sealed entries, 0 anchors; head 10 {head.hash}" in capsys.readouterr().out
+    assert f"The audit log is intact: 10 chained entries, 0 anchors; head 10 {head.hash}" in capsys.readouterr().out
 
 
 def test_verify_command_exits_with_1_and_lists_findings(ids, capsys, tmp_path, settings):
@@ -351,7 +351,7 @@ def test_doctor_checks_end_of_log(ids, settings, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(clock, "now", lambda: later)
         waiting = checks_stored.check_audit(settings)
-    assert (waiting.level, "1 entries are not sealed yet" in waiting.text) == ("warn", True)
+    assert (waiting.level, "entries not chained yet: 1" in waiting.text) == ("warn", True)
     settings.AUDIT_ANCHOR = str(tmp_path / "anchors.jsonl")
     assert checks_stored.check_audit(settings).level == "warn"  # it is not there
     audit_anchor.append_anchor(tmp_path / "anchors.jsonl")

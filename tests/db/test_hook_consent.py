@@ -168,7 +168,7 @@ def test_account_page_shows_webhook_and_accepts_consent(waiting, user, make_user
     assert not Hook.objects.get().is_agreed
     assert browser.post(agree, {"seen": Hook.objects.get().seen}).url == "/account/#webhooks"
     assert Hook.objects.get().is_agreed
-    assert "agreed on" in page_of(user)
+    assert "authorized on" in page_of(user)
     browser.post(refuse)
     hook = Hook.objects.get()
     assert (hook.is_agreed, hook.enabled) == (False, False)

@@ -117,7 +117,7 @@ def test_doctor_shows_the_address_of_a_gateway_on_another_port(prepared) -> None
         _, results = findings(prepared)
     finally:
         note.unlink()
-    assert f"nothing answers at ws://127.0.0.1:{prepared['CLAWSITE_PORT']}/ws" in results["gateway"]["text"]
+    assert f"no response from ws://127.0.0.1:{prepared['CLAWSITE_PORT']}/ws" in results["gateway"]["text"]
     assert "ws://127.0.0.1:1234/ws" in results["gateway"]["todo"]
 
 

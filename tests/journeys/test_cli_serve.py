@@ -133,7 +133,7 @@ def test_state_directory_is_private_from_the_start(started: Served) -> None:
 def test_commands_find_the_server_by_its_state_directory(served: Served) -> None:
     env = clean_environment(CLAWSITE_HOME=str(served.home))
     assert run_claw("call", "health", env=env).code == 0
-    assert f"answers at ws://127.0.0.1:{served.port}/ws" in run_claw("doctor", env=env).out
+    assert f"responds at ws://127.0.0.1:{served.port}/ws" in run_claw("doctor", env=env).out
     web = start_claw("web", "--port", str(free_port()), env=served.env)  # a second web process
     assert web.stderr is not None
     assert any("listening at" in line for line in web.stderr)

@@ -64,7 +64,7 @@ class SourceAdmin(ServiceAdmin):
 
     @with_confirmation(
         label=_("Enable"),
-        warning=_("Agents can then use the tools these provide, as far as the tool policy allows."),
+        warning=_("Agents can then use the tools these provide, if the tool policy allows them."),
         permission="change",
         preview=_preview_enable,
     )
@@ -169,7 +169,7 @@ class McpServerAdmin(SourceAdmin):
 class PluginAdmin(SourceAdmin):
     """Plugins are installed with pip and discovered by workers; here they are only enabled and disabled."""
 
-    when_empty = _("Plugins are Python packages installed alongside Clawsite. Each is listed here once it is found.")
+    when_empty = _("Plugins are Python packages installed alongside Clawsite. They are listed here when Clawsite finds them.")
     form = PluginForm
     switch = staticmethod(source_changes.switch_plugins)
     list_display = ["name", "enabled", "package", "version", "tool_count", "seen_at", "error_shown"]

@@ -37,7 +37,7 @@ class Command(models.Model):
     status = models.CharField(_("status"), max_length=16, choices=Status.choices, default=Status.RUNNING)
     exit_code = models.IntegerField(_("exit code"), null=True, blank=True)
     signal = models.CharField(_("signal"), max_length=16, blank=True)
-    reason = models.CharField(_("reason"), max_length=200, blank=True, help_text=_("Why the command was ended from outside"))
+    reason = models.CharField(_("reason"), max_length=200, blank=True, help_text=_("Why the command was killed"))
     output_end = models.BigIntegerField(_("characters printed"), default=0)
     read_end = models.BigIntegerField(_("characters read"), default=0, help_text=_("How much output the agent has polled"))
     started_at = models.DateTimeField(_("started"))

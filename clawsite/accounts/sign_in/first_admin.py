@@ -92,8 +92,8 @@ def use_link(digest: str, username: str, password: str) -> User:
 def _create_admin(username: str, password: str) -> User:
     """Create an administrator by group membership, not a superuser.
 
-    Operator has the permissions for every table, which is all the admin requires; a superuser would also pass every other
-    check, including approvals, without an explicit grant. Everyday work shouldn't be done with that power.
+    Operator has the permissions for every table, which is all the admin requires; a superuser would also pass every other check,
+    including approvals, without an explicit grant. That is too much power for everyday work.
     """
     user, _created = User.objects.get_or_create(username=username, defaults={"is_staff": True})
     user.is_staff = user.is_active = True

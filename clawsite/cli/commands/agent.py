@@ -27,7 +27,7 @@ By default the command uses the host's own account, with its own sessions and wo
 account, run `claw token create --user NAME --name terminal` and set CLAWSITE_GATEWAY_TOKEN.
 """
 
-LONG_WAIT_SECONDS = 5.0  # after this, explain why nothing is happening
+LONG_WAIT_SECONDS = 5.0  # after this delay, explain why nothing is happening
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -90,8 +90,8 @@ def _print_report(report: "VerificationReport") -> None:
     if report.more:
         print(f"… and {report.more:,} more")
     if report.oldest_unsealed:
-        print(f"{report.unsealed:,} entries are not sealed yet, the oldest from {report.oldest_unsealed:%Y-%m-%d %H:%M:%S} UTC.")
-    checked = f"{report.sealed:,} sealed entries, {report.anchors:,} anchors"
+        print(f"Entries not chained yet: {report.unsealed:,}, the oldest from {report.oldest_unsealed:%Y-%m-%d %H:%M:%S} UTC.")
+    checked = f"{report.sealed:,} chained entries, {report.anchors:,} anchors"
     if report.whole:
         print(f"The audit log is intact: {checked}; head {report.position} {report.hash}")
     else:

@@ -17,7 +17,7 @@ EXAMPLES = """examples:
 
 Every line is checked first. If one is invalid, its number is reported and nothing is written. The session must be new or
 empty. Entries keep their IDs, times and generations, but belong to no run; nothing in them is executed.
-Limits: 1 MiB per line, 100,000 lines per file.
+Limits: 8 MiB per line, 100,000 lines per file.
 """
 
 STDIN = "-"

@@ -97,13 +97,15 @@ def check_workspaces(_settings: ModuleType) -> CheckResult:
 
 
 def check_webhooks(_settings: ModuleType) -> CheckResult:
-    """Check that the owners of enabled webhooks have agreed to them."""
+    """Check that enabled webhooks are authorized by the owners of their accounts."""
     from clawsite.connectors.models import Hook
 
     on = list(Hook.objects.select_related("owner").filter(enabled=True).order_by("slug"))
     if waiting := [f"{hook} ({hook.owner.get_username()})" for hook in on if not hook.is_agreed]:
-        todo = "Owners agree on their account page under “Webhooks”; or choose another account in the admin."
-        return CheckResult("webhooks", "warn", f"rejecting deliveries because the owner has not agreed: {', '.join(waiting)}", todo)
+        todo = "The owner can authorize the webhook on the account page under “Webhooks”; or choose another account in the admin."
+        return CheckResult(
+            "webhooks", "warn", f"rejecting deliveries of webhooks that are not authorized yet: {', '.join(waiting)}", todo
+        )
     return CheckResult("webhooks", "ok", f"{len(on)} enabled")
 
 
@@ -125,15 +127,15 @@ def check_audit(settings: ModuleType) -> CheckResult:
     try:
         anchors = list(audit_anchor.read_anchors(Path(settings.AUDIT_ANCHOR))) if settings.AUDIT_ANCHOR else []
     except (OSError, audit_anchor.BadAnchor) as error:
-        return CheckResult("audit", "warn", f"CLAWSITE_AUDIT_ANCHOR: {error}", "Make the file readable, or name another one.")
+        return CheckResult("audit", "warn", f"CLAWSITE_AUDIT_ANCHOR: {error}", "Make the file readable, or configure another one.")
     report = verify(anchors, last=AUDIT_ROWS_CHECKED)
     if report.findings:
         return CheckResult("audit", "fail", report.findings[0].words, "Run `claw audit verify` to list every broken entry.")
     if report.oldest_unsealed and (clock.now() - report.oldest_unsealed).total_seconds() > UNSEALED_SECONDS:
-        text = f"{report.unsealed} entries are not sealed yet, the oldest since {report.oldest_unsealed:%Y-%m-%d %H:%M} UTC"
-        return CheckResult("audit", "warn", text, "Workers seal entries every second: start one, or check its log.")
+        text = f"entries not chained yet: {report.unsealed}, the oldest from {report.oldest_unsealed:%Y-%m-%d %H:%M} UTC"
+        return CheckResult("audit", "warn", text, "Workers chain new entries every second: start one, or check its log.")
     anchored = f", {len(anchors)} anchors match" if anchors else ""
-    return CheckResult("audit", "ok", f"{report.position} entries sealed, the last {report.sealed} checked{anchored}")
+    return CheckResult("audit", "ok", f"{report.position} entries chained, the last {report.sealed} checked{anchored}")
 
 
 DATABASE_CHECKS: list[Callable[[ModuleType], CheckResult]] = [

@@ -72,7 +72,7 @@ def check_secrets(settings: ModuleType) -> CheckResult:
 
 def check_account(_settings: ModuleType) -> CheckResult:
     if os.geteuid() == 0:
-        return CheckResult("account", "warn", "running as root: a fault could damage anything", "Use a dedicated account.")
+        return CheckResult("account", "warn", "running as root: a bug could damage the whole system", "Use a dedicated account.")
     return CheckResult("account", "ok", "not root")
 
 
@@ -96,7 +96,7 @@ def check_origins(settings: ModuleType) -> CheckResult:
     plain = [origin for origin in origins if origin.startswith("http://") and not _is_local(origin)]
     if len({origin.split(":")[0] for origin in origins}) > 1:
         return CheckResult(
-            "origins", "warn", f"{text}: http and https mixed, so cookies are not marked Secure", "Name https origins only."
+            "origins", "warn", f"{text}: http and https mixed, so cookies are not marked Secure", "List https origins only."
         )
     if plain or (open_to_others and not settings.BEHIND_TLS):
         todo = "Put a TLS proxy in front and set CLAWSITE_ORIGINS=https://your.host."
@@ -158,7 +158,7 @@ def check_gateway(settings: ModuleType) -> CheckResult:
             )
         else:
             todo = "Start it with `claw serve`. If it runs elsewhere, set CLAWSITE_HOME to its state directory, or use --url."
-        return CheckResult("gateway", "warn", f"nothing answers at {url}", todo)
+        return CheckResult("gateway", "warn", f"no response from {url}", todo)
     except GatewayError as error:
         todo = "Was it started with another CLAWSITE_HOME or CLAWSITE_GATEWAY_TOKEN?" if error.is_about_auth else "Try again."
         return CheckResult("gateway", "warn", f"{url} rejects this account: {error}", todo)
@@ -166,7 +166,7 @@ def check_gateway(settings: ModuleType) -> CheckResult:
         return CheckResult(
             "gateway", "warn", str(wrong), f"Correct CLAWSITE_HOST, or delete {settings.HOME / address.ADDRESS_FILE}."
         )
-    return CheckResult("gateway", "ok", f"answers at {url}")
+    return CheckResult("gateway", "ok", f"responds at {url}")
 
 
 async def _try_connect(gateway: Endpoint) -> None:
@@ -185,7 +185,9 @@ def check_redis(settings: ModuleType) -> CheckResult:
     try:
         redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=3, socket_timeout=3).ping()
     except (redis.RedisError, OSError, ValueError) as error:
-        return CheckResult("redis", "fail", f"REDIS_URL does not answer: {error}", "Start Redis, correct REDIS_URL, or unset it.")
+        return CheckResult(
+            "redis", "fail", f"Redis at REDIS_URL does not respond: {error}", "Start Redis, correct REDIS_URL, or unset it."
+        )
     return CheckResult("redis", "ok", "answers")
 
 

@@ -52,7 +52,8 @@ def _preview_disable(request: HttpRequest, hook: Hook) -> ActionPreview:
 @admin.register(Hook)
 class WebhookAdmin(ClawAdmin):
     when_empty = gettext_lazy(
-        "A webhook lets another program send something to an agent. Add one, enable it, and send to its address with its token."
+        "A webhook lets another program send content to an agent. Add and enable one, then have the program send requests to its "
+        "address with its token."
     )
     form = WebhookForm
     audited_as = ""  # the service records changes
@@ -244,5 +245,5 @@ class WebhookAdmin(ClawAdmin):
         audit_log.record(
             "admin.acted", actor=acting.actor_for_user(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
         )
-        self.message_user(request, _("Delivered. It is at the top of the log."), messages.SUCCESS)
+        self.message_user(request, _("Delivered. See the first entry in the log."), messages.SUCCESS)
         return redirect(reverse("admin:connectors_hookdelivery_changelist"))

@@ -59,7 +59,7 @@ def report_result(pk: int) -> None:
 def _summarize_run(run: Run) -> str:
     if run.status == Run.Status.COMPLETED:
         text = selectors.read_run_state(run.owner, run.run_id).text.strip()
-        return text[:MAX_SUMMARY_LENGTH] + ("…" if len(text) > MAX_SUMMARY_LENGTH else "") if text else "(it has answered nothing)"
+        return text[:MAX_SUMMARY_LENGTH] + ("…" if len(text) > MAX_SUMMARY_LENGTH else "") if text else "(no answer)"
     if run.status == Run.Status.FAILED:
         return f"failed: {run.error[:MAX_SUMMARY_LENGTH]}"
     return f"was stopped ({run.reason})"

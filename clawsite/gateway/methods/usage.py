@@ -30,7 +30,7 @@ Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365}
 DEFAULT_DAYS = 30
 MAX_DAYS = 3_660
-YEARS = range(1970, 9000)  # stays clear of the limits of datetime, where adding days or a time zone fails
+YEARS = range(1970, 9000)  # within datetime's limits, even after adding days or a time zone
 
 
 class Period(Params):

@@ -41,7 +41,7 @@ class WakeAnswer(TypedDict):
 async def wake_session(call: Call, params: WakeParams) -> WakeAnswer:
     """Queue an event for a session's next run: at most 20 events are queued, in order, and each is delivered once.
 
-    With `now` a run is started. There is no heartbeat that would start one later.
+    With `now` a run is started. No heartbeat starts one later.
     """
     if not params.text.strip():
         raise InvalidRequest("text is empty: describe what happened")

@@ -35,7 +35,8 @@ class Source(TypedDict):
 
 
 class ApprovalSnapshot(TypedDict):
-    """An approval request. Closed ones have the properties from `resolvedAtMs` on; a limited grant is reported as allow-once."""
+    """An approval request. Only closed ones have `resolvedAtMs` and the properties after it. A limited grant is reported as
+    allow-once."""
 
     id: str
     urlPath: str

@@ -22,7 +22,7 @@ ACTIONS: dict[str, Any] = {
     "command.ended": _("Command ended"),
     "sign_in.ok": _("Signed in"),
     "sign_in.failed": _("Failed to sign in"),
-    "sign_in.confirmed": _("Confirmed by password"),
+    "sign_in.confirmed": _("Password confirmed"),
     "sign_in.out": _("Signed out"),
     "token.made": _("Access token created"),
     "token.limited": _("Access token limited"),

@@ -1,4 +1,4 @@
-"""Webhooks that act for the user's account or request to, and the user's consent."""
+"""Webhooks that act for the user's account or ask for permission to, and the user's consent."""
 
 from datetime import datetime
 from typing import Any

@@ -22,7 +22,7 @@ Label = str | Promise
 DECISION_LABELS: dict[str, Label] = {
     "allow-once": gettext_lazy("approved it once"),
     "allow-for": gettext_lazy("approved it"),
-    "allow-always": gettext_lazy("set it to always allow"),
+    "allow-always": gettext_lazy("chose “Always allow”"),
     "deny": gettext_lazy("denied it"),
     "drop": gettext_lazy("skipped it"),
 }

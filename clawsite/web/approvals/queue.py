@@ -18,7 +18,7 @@ from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
 MENU_NAMES = ("for", "always")
-MAX_SHOWN = 4 * PER_PAGE  # cards that one open page can ask about; decided cards stay on the page for a while
+MAX_SHOWN = 4 * PER_PAGE  # cards per refresh of an open page; decided cards stay on it for a while
 
 
 @require_any_permission()

@@ -1,4 +1,4 @@
-"""Limit the size of form bodies, before Django buffers the whole body ahead of any view or sign-in check.
+"""Limit the size of form bodies, because Django buffers the whole body before any view or sign-in check.
 
 API bodies and uploads are not read before the sender is authenticated: see clawsite.infra.request_body.
 """

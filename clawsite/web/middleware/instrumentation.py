@@ -13,7 +13,7 @@ from clawsite.infra.observability import metrics, tracing
 from clawsite.infra.observability.tracing import Span
 
 HTTP_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-UNTRACED_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")  # requested constantly and never interesting
+UNTRACED_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")  # requested constantly, so not worth measuring
 
 # Cached because looking up a labeled series takes longer than incrementing it; one per route and status.
 _requests = functools.cache(functools.partial(metrics.requests.labels, "http"))

@@ -55,7 +55,7 @@ class StartupParams(Params):
 class StartupAnswer(HistoryAnswer):
     """Like chat.history, with the session as in sessions.describe, null before its first message.
 
-    With `cursor` only the messages since. A `reset` has nothing else: request again without the cursor.
+    With `cursor` only the messages since. A `reset` contains nothing else: request again without the cursor.
     """
 
     defaults: NotRequired[dict[str, Any]]
