@@ -4,10 +4,11 @@ import pytest
 from django.db.models import QuerySet
 
 from clawsite.gateway.delivery import catch_up
-from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.hub import Hub, SessionStream
 from clawsite.gateway.delivery.send_queue import SendQueue
-from sessions_app.events import announce, retention
+from clawsite.gateway.delivery.subscriptions import Subscriptions
+from clawsite.infra import bus
+from sessions_app.events import retention
 from sessions_app.models import Event
 from tests.faults import gateway_scenarios as stories
 from tests.faults.checker import find_violations
@@ -23,11 +24,11 @@ class AtOnce:
 
 
 def publishes_before_it_commits(monkeypatch):
-    monkeypatch.setattr(announce, "transaction", AtOnce)
+    monkeypatch.setattr(bus, "transaction", AtOnce)
 
 
 def tells_twice_what_was_caught_up(monkeypatch):
-    monkeypatch.setattr(Connection, "is_past", lambda *_: False)
+    monkeypatch.setattr(Subscriptions, "_was_replayed", lambda *_: False)
 
 
 def overlooks_holes(monkeypatch):

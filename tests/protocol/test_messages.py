@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.message_feed import MessageFeed
+from clawsite.gateway.delivery.subscriptions import Subscriptions
 from clawsite.infra import bus, db
 from clawsite.infra.errors import Unavailable
 from sessions_app.events.announce import EventsCommitted
@@ -78,7 +78,7 @@ async def test_messages_arrive_once_in_order_live_and_by_delta(sockets, worker):
 
 
 def tells_what_was_said_before(monkeypatch):
-    monkeypatch.setattr(Connection, "is_new_message", lambda *_: True)
+    monkeypatch.setattr(Subscriptions, "is_new_message", lambda *_: True)
 
 
 def begins_a_delta_too_early(monkeypatch):

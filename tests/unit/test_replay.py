@@ -26,7 +26,7 @@ async def test_missed_and_live_events_arrive_once_in_order():
     hub = Hub(rows, now=clock, later=clock.later)
     watcher = connection()
     hub.audience.add(watcher)
-    watcher.catching_up.add(SESSION)
+    watcher.subscriptions.start_replay(SESSION)
     await replay_events(rows, hub, watcher, SESSION, NAME, 2)
     await hub.settle()
     hub.receive_events(log.message(*events[log.committed :]))
@@ -42,7 +42,7 @@ async def test_late_bus_messages_are_dropped_after_replay():
     hub = Hub(rows, now=clock, later=clock.later)
     watcher = connection()
     hub.audience.add(watcher)
-    watcher.catching_up.add(SESSION)
+    watcher.subscriptions.start_replay(SESSION)
     await replay_events(rows, hub, watcher, SESSION, NAME, 0)
     for event in events:
         hub.receive_events(log.message(event))
@@ -64,11 +64,11 @@ async def test_replay_stops_after_access_is_revoked():
     hub = Hub(rows)
     watcher = connection()
     hub.audience.add(watcher)
-    watcher.catching_up.add(SESSION)
+    watcher.subscriptions.start_replay(SESSION)
     await replay_events(rows, hub, watcher, SESSION, NAME, 0, lambda: next(answers))
     assert [payload["cursor"] for payload in payloads(watcher, "agent")] == [1, 2, 3, 4]
     assert watcher.line.closing
-    assert SESSION not in watcher.catching_up
+    assert not watcher.subscriptions.is_replaying(SESSION)
 
 
 async def test_replaying_connection_does_not_delay_others():
@@ -79,7 +79,7 @@ async def test_replaying_connection_does_not_delay_others():
     held, other = connection(), connection()
     for watcher in (held, other):
         hub.audience.add(watcher)
-    held.catching_up.add(SESSION)
+    held.subscriptions.start_replay(SESSION)
     hub.receive_events(log.message(*events))
     await hub.settle()
     assert len(payloads(other, "agent")) == 7

@@ -58,7 +58,7 @@ async def notify_approval(audience: Audience, message: ApprovalChanged) -> None:
         return
     for connection in audience.connections_of_session(session.id, session.owner, session.key):
         owns = connection.user_pk == session.owner
-        if connection.wants_approvals(session.id, session.key if owns else None):
+        if connection.subscriptions.wants_approvals(session.id, session.key if owns else None):
             connection.deliver(session.for_owner if owns else session.for_others)
 
 

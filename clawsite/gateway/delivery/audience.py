@@ -43,17 +43,17 @@ class Audience:
 
         `promised` is set once the client has been sent the response that promises this: no event is sent before it.
         """
-        connection.followed_keys.add(key)
-        if promised:
-            connection.awaited_keys[key] = promised
+        connection.subscriptions.follow_key(key, promised)
         self.changed()
 
     def take_waiting_followers(self, session_id: str, owner: int, key: str) -> list[tuple[Connection, asyncio.Event]]:
         """Return connections that were promised all events of a future session. Each is returned once and then follows its ID."""
-        waiting = [connection for connection in self._by_user.get(owner, ()) if key in connection.awaited_keys]
-        for connection in waiting:
-            self.follow(connection, session_id)
-        return [(connection, connection.awaited_keys.pop(key)) for connection in waiting]
+        waiting = []
+        for connection in self._by_user.get(owner, ()):
+            if promised := connection.subscriptions.take_promise(key):
+                self.follow(connection, session_id)
+                waiting.append((connection, promised))
+        return waiting
 
     def add(self, connection: Connection, member_of: Iterable[str] = ()) -> None:
         """Start sending the connection what its user may see: own sessions and those they are a member of."""
@@ -69,17 +69,17 @@ class Audience:
         group.discard(connection)
         if not group:
             self._by_user.pop(connection.user_pk, None)
-        for session_id in list(connection.followed):
+        for session_id in connection.subscriptions.followed:
             self.unfollow(connection, session_id)
         self.changed()
 
     def follow(self, connection: Connection, session_id: str) -> None:
-        connection.followed.add(session_id)
+        connection.subscriptions.follow(session_id)
         self._followers.setdefault(session_id, set()).add(connection)
         self.changed()
 
     def unfollow(self, connection: Connection, session_id: str) -> None:
-        connection.followed.discard(session_id)
+        connection.subscriptions.unfollow(session_id)
         followers = self._followers.get(session_id, set())
         followers.discard(connection)
         if not followers:
@@ -123,4 +123,4 @@ class Audience:
 
 
 def _has_subscribed(connection: Connection, session_id: str, owner: int, key: str) -> bool:
-    return session_id in connection.followed or (connection.user_pk == owner and key in connection.followed_keys)
+    return connection.subscriptions.follows(session_id, key if connection.user_pk == owner else None)

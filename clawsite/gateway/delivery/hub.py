@@ -187,12 +187,11 @@ class Hub:
 
     def _send_to(self, stream: SessionStream, outgoing: OutgoingEvent, connections: Iterable[Connection]) -> None:
         for connection in connections:
-            if connection.catching_up and stream.id in connection.catching_up:
-                continue
-            if connection.awaited_keys and connection.user_pk == stream.owner and stream.name.key in connection.awaited_keys:
-                continue  # it was promised all events and will get this one when they are replayed
-            if connection.floors and connection.is_past(stream.id, stream.head):
-                continue
+            subscriptions = connection.subscriptions
+            if subscriptions.may_skip:
+                own_key = stream.name.key if connection.user_pk == stream.owner else None
+                if subscriptions.skips(stream.id, own_key, stream.head):
+                    continue
             connection.deliver(outgoing)
 
     def broadcast(self, outgoing: OutgoingEvent, *, to: Literal["readers", "operators", "everybody"] = "readers") -> None:
@@ -248,7 +247,7 @@ class Hub:
         stream.name, stream.owner, stream.opened = facts.name, facts.owner, True
         for connection, promised in self.audience.take_waiting_followers(stream.id, facts.owner, facts.name.key):
             # An event's time is taken before its commit, so the first ones may look older than the connection that waits for them.
-            connection.catching_up.add(stream.id)
+            connection.subscriptions.start_replay(stream.id)
             task = asyncio.get_running_loop().create_task(self._replay_all(connection, promised, stream.id, facts.name))
             self._repairing.add(task)
             task.add_done_callback(self._repairing.discard)

@@ -136,10 +136,10 @@ async def replay_events(
 
     This may take a long time if the client reads slowly, so `may_see` is checked again before each further page.
 
-    The caller has added the session to `connection.catching_up`, so the connection skips live events. The session is removed in
-    the same step in which the rows catch up with the hub. From then on, a floor makes the connection skip live events that were
-    already sent from the rows.
+    The caller has called `start_replay`, so the connection skips live events. The replay ends in the same step in which the rows
+    catch up with the hub; from then on, the connection skips live events that were already sent from the rows.
     """
+    sent: int | None = None
     try:
         while not connection.line.closing:
             events, more = await rows.events_after(session_id, cursor)
@@ -154,7 +154,7 @@ async def replay_events(
                         connection.line.deliver(encoded)
                 cursor = event["cursor"]
             if not more and cursor >= (hub.head_of(session_id) or 0):
-                connection.floors[session_id] = cursor
+                sent = cursor
                 return
             if not may_see():  # access was revoked, or is too recent to be loaded yet, in which case reconnecting helps
                 connection.line.close(CloseCode.TRY_LATER, "you can no longer see this session")
@@ -163,4 +163,4 @@ async def replay_events(
         connection.line.close(CloseCode.TRY_LATER, "could not read the missed events")
         raise
     finally:
-        connection.catching_up.discard(session_id)
+        connection.subscriptions.end_replay(session_id, sent)

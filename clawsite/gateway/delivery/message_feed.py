@@ -56,7 +56,11 @@ class MessageFeed:
 
     def _listeners(self, stream: SessionStream) -> list[Connection]:
         connections = self._audience.connections_of_session(stream.id, stream.owner, stream.name.key)
-        return [connection for connection in connections if connection.wants_messages(stream.id, _own_key(connection, stream))]
+        return [
+            connection
+            for connection in connections
+            if connection.subscriptions.wants_messages(stream.id, _own_key(connection, stream))
+        ]
 
     async def _read(self, stream: SessionStream, session: _SessionState) -> None:
         try:
@@ -89,7 +93,7 @@ class MessageFeed:
             outgoing = OutgoingEvent("session.message", payload, None)
             for_others = outgoing.about(make_shared_key(stream.id))
             for connection in listeners:
-                if connection.is_new_message(stream.id, _own_key(connection, stream), message):
+                if connection.subscriptions.is_new_message(stream.id, _own_key(connection, stream), message):
                     connection.deliver(outgoing if connection.user_pk == stream.owner else for_others)
             if run is not None:
                 session.sent[run] = message["position"]

@@ -17,8 +17,8 @@ from clawsite.gateway.delivery.catch_up import (
     read_missed_events,
     resolve_position,
 )
-from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.hub_queries import replay_events
+from clawsite.gateway.delivery.subscriptions import Subscriptions
 from clawsite.gateway.methods.sessions.listing import ListParams, list_
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.approval_snapshots import ApprovalReplay, build_replay
@@ -71,7 +71,7 @@ async def subscribe(call: Call, params: ListParams) -> SubscribeAnswer:
 
     With parameters of sessions.list, the response includes the list.
     """
-    call.connection.messages_since = call.connection.messages_since or clock.now_ms()
+    call.connection.subscriptions.follow_all_messages(clock.now_ms())
     if params.model_fields_set:
         return SubscribeAnswer(subscribed=True, list=dict(await list_(call, params)))
     return SubscribeAnswer(subscribed=True)
@@ -108,23 +108,24 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithF
     session-scoped-events. Users who may read all sessions only get events of other users' sessions that they follow.
     """
     connection, hub = call.connection, call.runtime.hub
+    subscriptions = connection.subscriptions
     session = await db.read(find_session_or_none, call.user, params.address)
-    _check_follow_limit(connection, session, params)
+    _check_follow_limit(subscriptions, session, params)
     by_messages = params.from_state_version is None
     promised: asyncio.Event | None = None
     just_created = False
     if params.include_approvals:
-        connection.approvals_of.add(str(session.id) if session else params.address.own_key())
+        subscriptions.follow_approvals(str(session.id) if session else params.address.own_key())
     if session is None:
         # Subscribe before reading again, so that a session created in between is not missed.
         promised = asyncio.Event() if params.from_state_version is not None else None
         hub.audience.follow_key(connection, params.address.own_key(), promised=promised)
         if by_messages:
-            connection.message_keys.add(params.address.own_key())
+            subscriptions.follow_messages_of_key(params.address.own_key())
         session = await db.read(find_session_or_none, call.user, params.address)
-        if session and promised and connection.awaited_keys.pop(session.key, None):
+        if session and promised and subscriptions.take_promise(session.key):
             promised, just_created = None, True  # the hub will not replay its events, so they are sent here
-            connection.catching_up.add(str(session.id))
+            subscriptions.start_replay(str(session.id))
     key, session_id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (params.address.own_key(), None)
     answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
     start: int | str | None = None
@@ -141,12 +142,12 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithF
     row_id, name = str(session.id), SessionName(str(session.generation_id), key)
     if not isinstance(start, int):
         if just_created:
-            connection.catching_up.discard(row_id)
+            subscriptions.end_replay(row_id)
         cursor = await _follow_from_now(call, row_id, by_messages=by_messages)
         return {**answer, "cursor": cursor, **await _read_open_approvals(call, params, session)}
-    if row_id in connection.catching_up and not just_created:
+    if subscriptions.is_replaying(row_id) and not just_created:
         raise Conflict(_("Missed events of this session are already being sent."), retryable=True)
-    connection.catching_up.add(row_id)
+    subscriptions.start_replay(row_id)
     hub.audience.follow(connection, row_id)
     first: FollowAnswer = {**answer, "cursor": start, **await _read_open_approvals(call, params, session)}
     own = session.owner_id == call.user.pk
@@ -157,9 +158,9 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithF
     return AnswerWithFollowUp(first, lambda: replay_events(call.runtime.rows, hub, connection, row_id, name, start, may_see))
 
 
-def _check_follow_limit(connection: Connection, session: Session | None, params: FollowParams) -> None:
-    known = str(session.id) in connection.followed if session else params.address.own_key() in connection.followed_keys
-    if not known and len(connection.followed) + len(connection.followed_keys) >= limits.MAX_FOLLOWED:
+def _check_follow_limit(subscriptions: Subscriptions, session: Session | None, params: FollowParams) -> None:
+    known = subscriptions.follows(str(session.id), None) if session else subscriptions.follows(None, params.address.own_key())
+    if not known and subscriptions.count >= limits.MAX_FOLLOWED:
         raise InvalidRequest(
             f"this connection already follows the maximum of {limits.MAX_FOLLOWED} sessions; unsubscribe from some"
         )
@@ -185,11 +186,10 @@ async def _release_replay(sent: asyncio.Event) -> None:
 
 async def _follow_from_now(call: Call, session_id: str, *, by_messages: bool) -> int:
     """Subscribe before reading the head, so that no event is missed in between. Earlier messages are not sent."""
-    connection = call.connection
     if by_messages:
         _, end = await db.read(selectors.read_ends, session_id)
-        connection.message_floors.setdefault(session_id, end)
-    call.runtime.hub.audience.follow(connection, session_id)
+        call.connection.subscriptions.follow_messages(session_id, after=end)
+    call.runtime.hub.audience.follow(call.connection, session_id)
     cursor, _ = await db.read(selectors.read_ends, session_id)
     return cursor
 
@@ -202,15 +202,9 @@ class UnfollowAnswer(TypedDict):
 @method("sessions.messages.unsubscribe", scope=Scope.READ)
 async def unfollow(call: Call, params: ByKey) -> UnfollowAnswer:
     """Unsubscribe from a session."""
-    connection = call.connection
     session = await db.read(find_session_or_none, call.user, params.address)
     own_key = session.key if session else params.address.own_key()
-    connection.followed_keys.discard(own_key)
-    connection.message_keys.discard(own_key)
-    connection.awaited_keys.pop(own_key, None)
-    connection.approvals_of.discard(own_key)
+    call.connection.subscriptions.unsubscribe(str(session.id) if session else None, own_key)
     if session is not None:
-        connection.message_floors.pop(str(session.id), None)
-        connection.approvals_of.discard(str(session.id))
-        call.runtime.hub.audience.unfollow(connection, str(session.id))
+        call.runtime.hub.audience.unfollow(call.connection, str(session.id))
     return UnfollowAnswer(subscribed=False, key=session.key_for(call.user.pk) if session else own_key)
