@@ -30,7 +30,7 @@ from agents.prepare.run_plan import RunPlan
 from clawsite.infra import db
 from sessions_app.events.journal import NewEntry, NewEvent, new_message_id
 from sessions_app.models import Run
-from sessions_app.origin import reader_origin
+from sessions_app.run_request import Compaction, reader_origin
 from sessions_app.runs import lifecycle, queue
 from sessions_app.runs.compaction_requests import COMPACTED, NOTHING_TO_COMPACT
 from sessions_app.runs.queue import ClaimedRun
@@ -118,15 +118,14 @@ class Compactor:
             raise _still_too_long_error(full, number)
         return replace(plan, past=await self._read_history(plan))
 
-    async def run_compaction(self, plan: RunPlan, options: dict[str, Any]) -> None:
+    async def run_compaction(self, plan: RunPlan, requested: Compaction) -> None:
         """Carry out a run that only compacts. The summary and the end of the run are one commit."""
         past, window = plan.past, _context_window(plan)
-        max_lines = options.get("maxLines")
+        max_lines = requested.max_lines
         keep = KeepLimits(window, messages=max_lines) if max_lines else KeepLimits(int(window * KEEP_SHARES[0]), turns=KEEP_TURNS)
         cut = summarize.choose_cut(past.parts, keep)
         if cut:
-            instructions = options.get("words", "")
-            job = _CompactionJob(plan, past, cut, CompactionTrigger.MANUAL, window, instructions, not max_lines)
+            job = _CompactionJob(plan, past, cut, CompactionTrigger.MANUAL, window, requested.instructions, not max_lines)
             await self._compact(job, will_retry=False)
             return
         end = NewEvent("compaction", {"phase": "end", "willRetry": False, "completed": False, "reason": NOTHING_TO_COMPACT})
@@ -251,7 +250,7 @@ class Compactor:
     async def _read_history(self, plan: RunPlan) -> History:
         """Read the stored history, including everything this run has done."""
         claimed = self._claimed
-        reader = reader_origin(claimed.options, claimed.session_key)
+        reader = reader_origin(claimed.request, claimed.session_key)
         entries = await db.read(read_model_history, claimed.session_id, claimed.generation, claimed.pk, reader)
         return await load_history(claimed, entries, plan.workspace, takes_images=takes_images(plan.model.display_name))
 

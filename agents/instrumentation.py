@@ -20,7 +20,7 @@ STOPPED_OUTCOME = "stopped"  # canceled by us: the run was stopped or handed ove
 def start_run_span(claimed: ClaimedRun) -> Span:
     """Start a span for one worker's lease of the run, as a child of the request that started the run."""
     known: dict[str, str | int] = {"clawsite.run": claimed.pk, "clawsite.agent": claimed.agent, "clawsite.lane": claimed.lane}
-    parent = tracing.clean_header(claimed.options.get("traceparent"))
+    parent = tracing.clean_header(claimed.request.traceparent)
     return tracing.start_span("run", parent, known | {"clawsite.rescues": claimed.rescues})
 
 

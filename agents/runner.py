@@ -35,7 +35,7 @@ from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import tracing
 from sessions_app.events.journal import new_message_id
 from sessions_app.models import Run
-from sessions_app.runs.compaction_requests import compaction_options_in
+from sessions_app.run_request import Compaction
 from sessions_app.runs.freezes import RunFrozen
 from sessions_app.runs.queue import ClaimedRun, LeaseLost
 from sessions_app.transcript.history import build_live_view
@@ -125,8 +125,8 @@ class Runner:
         # Only running time counts, including earlier leases; waiting for approval doesn't.
         left = self._plan.timeout_seconds - self.claimed.running_seconds
         limit.reschedule(asyncio.get_running_loop().time() + max(left, 0))
-        if compaction := compaction_options_in(self.claimed.options):
-            await self._compactor.run_compaction(self._plan, compaction)
+        if isinstance(self.claimed.request.kind, Compaction):
+            await self._compactor.run_compaction(self._plan, self.claimed.request.kind)
             return
         await self._converse()
         if self._plan.invoked_call and not self._end_stored:

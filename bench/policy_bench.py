@@ -73,9 +73,10 @@ class PolicySetup:
 
     def __init__(self, workspace: Path) -> None:
         from clawsite.infra import clock
+        from sessions_app.origin import Sender
         from tools_app.core.definition import CallRef, ToolEnv
         from tools_app.models import McpServer, PolicyVersion, ToolPolicy
-        from tools_app.policy.query import PolicyQuery, Sender
+        from tools_app.policy.query import PolicyQuery
         from tools_app.policy.rules import PolicyRules
         from tools_app.policy_store.policies import current_rules
         from tools_app.sources.registry import load_installed

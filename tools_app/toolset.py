@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sessions_app.run_request import ClientTool
 from tools_app.core.definition import Tool, ToolEnv
 from tools_app.policy.evaluation import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
@@ -29,7 +30,7 @@ class Toolset:
         """The specs for the model: name, description and parameters of each tool."""
         return [*(tool.spec() for tool in self.tools.values()), *self.client_tools.values()]
 
-    def with_client_tools(self, specs: Sequence[dict[str, Any]]) -> "Toolset":
+    def with_client_tools(self, specs: Sequence[ClientTool]) -> "Toolset":
         """Add the client's own tools. If a name is also one of our tools, ours wins, even if it is denied."""
         if not specs:
             return self

@@ -43,7 +43,7 @@ async def load_attachments(
     if not ids:
         return NO_ATTACHMENTS
     rows = await db.read(_find_visible, claimed.session_owner_id, ids)
-    mine = set(list_attachment_ids(claimed.options.get("attachments", ())))
+    mine = set(list_attachment_ids(claimed.request.attachments))
     shown = _choose_images(rows, takes_images)
     to_save = [row for row in rows if str(row.pk) in mine and not row.saved_as and str(row.pk) not in shown]
     if to_save:

@@ -11,8 +11,7 @@ from agents.context.untrusted_history import filter_entry
 from agents.llm.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallRequest, ToolResultMessage, UserMessage
 from agents.loop import count_turns, fill_missing_results
 from clawsite.infra.errors import InvalidRequest
-from sessions_app.origin import origin_of_run, reader_origin
-from sessions_app.runs import client_tools
+from sessions_app.run_request import ToolResults, origin_of_run, reader_origin
 from sessions_app.runs.queue import ClaimedRun
 from sessions_app.transcript.messages import INCLUDES_OTHERS_KEY, MAX_HISTORY_ENTRIES, OWN_ANSWERS_KEY, SUMMARY_KEY, HistoryEntry
 from sessions_app.transcript.prompt_content import list_attachment_ids
@@ -32,7 +31,7 @@ class History:
 
 async def load_history(claimed: ClaimedRun, entries: Sequence[HistoryEntry], workspace: Path, *, takes_images: bool) -> History:
     """Build the history with all attachments."""
-    reader = reader_origin(claimed.options, claimed.session_key)
+    reader = reader_origin(claimed.request, claimed.session_key)
     is_whole = len(entries) < MAX_HISTORY_ENTRIES // 2 and not any(entry.origin or entry.role == SUMMARY_KEY for entry in entries)
     entries = [filtered for entry in entries if (filtered := filter_entry(entry, reader)) is not None]
     contents = await load_attachments(claimed, entries, workspace, takes_images=takes_images)
@@ -41,7 +40,7 @@ async def load_history(claimed: ClaimedRun, entries: Sequence[HistoryEntry], wor
     messages, turns = _arrange_messages(claimed, entries, all_messages)
     turns -= summary.meta[OWN_ANSWERS_KEY] if summary else 0
     # Not `reader`: that may include a webhook only because of its session, which is not recorded with what the run writes.
-    own = origin_of_run(claimed.options)
+    own = origin_of_run(claimed.request)
     parts = tuple(
         HistoryItem(
             message,
@@ -65,7 +64,7 @@ def _arrange_messages(
     claimed: ClaimedRun, entries: Sequence[HistoryEntry], messages: Sequence[Message]
 ) -> tuple[tuple[Message, ...], int]:
     """Return the messages in the loop's order, and how many answers since the last user message are not this run's."""
-    if not client_tools.tool_results_in(claimed.options):
+    if not isinstance(claimed.request.kind, ToolResults):
         return tuple(messages), 0
     before = [message for entry, message in zip(entries, messages, strict=True) if not entry.own]
     own = [message for entry, message in zip(entries, messages, strict=True) if entry.own]

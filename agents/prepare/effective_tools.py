@@ -1,7 +1,6 @@
 """Find the tools a run would have, and why others are missing, without starting it: for a session or a policy query."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from agents import selectors
@@ -12,6 +11,7 @@ from agents.models import Agent
 from agents.prepare.tool_context import ToolContext
 from clawsite.accounts.models import User
 from sessions_app.models import Run, Session
+from sessions_app.origin import NO_SENDER, Origin, Sender, TokenLimits
 from tools_app.core.definition import ToolEnv
 from tools_app.exec.rules import rules_for
 from tools_app.policy.query import PolicyQuery
@@ -47,17 +47,16 @@ def find_effective_tools(user: User, session: Session) -> EffectiveTools:
         session_key=session.key,
         session_owner_id=session.owner_id,
         sender_id=user.pk,
-        sender=_sender_names(user, session),
-        key_limits=user.key_limits,
+        origin=Origin(sender=_last_sender(user, session)),
+        token_limits=TokenLimits.parse(user.key_limits),
     )
     return EffectiveTools(agent, context.toolset(rules, known), rules, known)
 
 
-def _sender_names(user: User, session: Session) -> Mapping[str, str]:
+def _last_sender(user: User, session: Session) -> Sender:
     """Return the sender names the channel reported with the user's last message here; pages and API clients have none."""
-    last = Run.objects.filter(session=session, owner=user).order_by("-pk").values_list("options", flat=True).first()
-    names: Mapping[str, str] = (last or {}).get("sender", {})
-    return names
+    last = Run.objects.filter(session=session, owner=user).order_by("-pk")[:1].requests()
+    return next((request.origin.sender for request in last.values()), NO_SENDER)
 
 
 def with_agent_model(query: PolicyQuery, agent: Agent | None = None) -> PolicyQuery:

@@ -18,13 +18,11 @@ from agents.llm.prices import takes_images
 from agents.models import Agent
 from agents.prepare.tool_context import ToolContext
 from clawsite.infra import db
-from sessions_app.origin import TOKEN_LIMITS_KEY, WEBHOOK_KEY, reader_origin
-from sessions_app.runs import client_tools
-from sessions_app.runs.compaction_requests import skips_model
+from sessions_app.run_request import Invocation, reader_origin
 from sessions_app.runs.queue import ClaimedRun
 from sessions_app.transcript.messages import HistoryEntry, read_model_history
 from tools_app.core.plugin_hooks import PluginHook
-from tools_app.exec.rules import ExecRules, forwarded_through, rules_for_run
+from tools_app.exec.rules import ExecRules, rules_for_run
 from tools_app.policy.rules import PolicyRules
 from tools_app.policy_store.policies import current_rules
 from tools_app.sources.registry import ToolRegistry
@@ -50,9 +48,10 @@ async def prepare_run(claimed: ClaimedRun) -> RunPlan:
     """Collect what the run needs. Raise NotFound if its agent is gone, ProviderError if its model can't be used."""
     agent, workplace, offer, entries = await db.read(_load_inputs, claimed)
     # 1 resolve model, 2 choose credentials
-    wanted = selectors.choose_model_name(agent, claimed.options.get("model", ""), claimed.session_model)
+    asked = claimed.request
+    wanted = selectors.choose_model_name(agent, asked.model, claimed.session_model)
     invoked = _find_invoked_call(claimed)
-    model = resolve_model(wanted, os.environ, will_be_asked=invoked is None and not skips_model(claimed.options))
+    model = resolve_model(wanted, os.environ, will_be_asked=asked.kind.asks_model)
     # 3 take the session: done by the claim; every later write checks its lease
     # 4 build tools
     context = ToolContext(
@@ -63,22 +62,20 @@ async def prepare_run(claimed: ClaimedRun) -> RunPlan:
         session_key=claimed.session_key,
         session_owner_id=claimed.session_owner_id,
         sender_id=claimed.owner_id,
-        sender=claimed.options.get("sender", {}),
         run_pk=claimed.pk,
-        hook=claimed.options.get(WEBHOOK_KEY, ""),
-        through=forwarded_through(claimed.options),
-        key_limits=claimed.options.get(TOKEN_LIMITS_KEY),
+        origin=asked.origin,
+        token_limits=asked.token_limits,
     )
-    toolset = context.toolset(offer.rules, offer.registry).with_client_tools(client_tools.client_tools_in(claimed.options))
+    toolset = context.toolset(offer.rules, offer.registry).with_client_tools(asked.client_tools)
     # 5 load history
     past = await load_history(claimed, entries, workplace.directory, takes_images=takes_images(model.display_name))
     request = ModelRequest(
         model=model.name,
         messages=(),
-        system=render_system_prompt(agent, list(toolset.tools), extra=claimed.options.get("extraSystemPrompt", "")),
+        system=render_system_prompt(agent, list(toolset.tools), extra=asked.extra_system_prompt),
         tools=tuple(ToolSpec(**spec) for spec in toolset.specs()),
-        parameters=claimed.options.get("parameters", {}),
-        thinking=claimed.options.get("thinking") or claimed.thinking_level or agent.thinking_level,
+        parameters=asked.parameters,
+        thinking=asked.thinking or claimed.thinking_level or agent.thinking_level,
         credentials=model.credentials,
         run_id=claimed.run_id,
     )
@@ -101,13 +98,15 @@ def _load_inputs(claimed: ClaimedRun) -> tuple[Agent, SessionWorkspace, ToolSnap
     session_id = str(claimed.session_id)
     rules = rules_for_run(claimed) if any_exec_rules else ExecRules()
     # Accesses the disk, so it also runs on the reader thread.
-    owner, from_hook = claimed.session_owner_id, WEBHOOK_KEY in claimed.options
+    owner, from_hook = claimed.session_owner_id, bool(claimed.request.origin.webhook)
     workplace = prepare_session_workspace(agent, owner, session_id, claimed.session_key, rules, from_hook=from_hook)
     offer = ToolSnapshot(current_rules(), *tools_and_hooks())
-    reader = reader_origin(claimed.options, claimed.session_key)
+    reader = reader_origin(claimed.request, claimed.session_key)
     return agent, workplace, offer, read_model_history(claimed.session_id, claimed.generation, claimed.pk, reader)
 
 
 def _find_invoked_call(claimed: ClaimedRun) -> ToolCallRequest | None:
-    invocation = claimed.options.get("invoke")
-    return ToolCallRequest(f"invoke_{claimed.pk}", invocation["name"], invocation["args"]) if invocation else None
+    match claimed.request.kind:
+        case Invocation(tool, arguments):
+            return ToolCallRequest(f"invoke_{claimed.pk}", tool, arguments)
+    return None

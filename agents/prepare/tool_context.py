@@ -1,18 +1,17 @@
 """Build the toolset for a message: the tools' environment and the policy query. Shared by runs and previews of runs."""
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from agents.context.workspace import SessionWorkspace
 from agents.llm.catalog import ResolvedModel
 from agents.llm.prices import takes_images
 from agents.models import Agent
 from sessions_app.keys import parse_key
+from sessions_app.origin import ORDINARY_ORIGIN, Origin, TokenLimits
 from tools_app.core.definition import ToolEnv
 from tools_app.policy.catalog import WEBHOOK_CHANNEL
-from tools_app.policy.query import PolicyQuery, Sender, TokenLimits
+from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import Toolset, build_toolset
@@ -29,11 +28,9 @@ class ToolContext:
     session_key: str
     session_owner_id: int
     sender_id: int  # may be a guest
-    sender: Mapping[str, str]  # the sender's names in the channel
     run_pk: int = 0  # 0 for a preview
-    hook: str = ""  # the webhook whose content it contains, if any
-    through: tuple[tuple[str, str], ...] = ()  # agent and session of each hop that forwarded the message
-    key_limits: Mapping[str, Any] | None = None  # limits of the sender's access token
+    origin: Origin = ORDINARY_ORIGIN
+    token_limits: TokenLimits | None = None
 
     def toolset(self, rules: PolicyRules, known: ToolRegistry) -> Toolset:
         return build_toolset(self._build_env(), self._build_query(), rules, known)
@@ -50,13 +47,13 @@ class ToolContext:
             model=self.model.display_name,
             takes_images=takes_images(self.model.display_name),
             sender_id=self.sender_id,
-            through=self.through,
+            through=self.origin.through,
         )
 
     def _build_query(self) -> PolicyQuery:
         """Build the query that the nine policy layers evaluate for every tool."""
         key = parse_key(self.session_key)
-        hook = self.hook or key.hook
+        hook = self.origin.webhook or key.hook
         return PolicyQuery(
             agent=self.agent.slug,
             is_owner=self.sender_id == self.session_owner_id and not hook,  # webhook content comes from others
@@ -65,8 +62,8 @@ class ToolContext:
             model=self.model.model,
             channel=WEBHOOK_CHANNEL if hook else key.channel,
             group=hook or key.group,
-            sender=Sender(**self.sender),
+            sender=self.origin.sender,
             sandboxed=self.workplace.sandboxed,
             visiting=bool(hook) and not key.hook,
-            key=TokenLimits.from_json(self.key_limits) if self.key_limits else None,
+            key=self.token_limits,
         )

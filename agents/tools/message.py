@@ -11,12 +11,12 @@ from django.db import transaction
 from pydantic import Field
 
 from agents.tools import reachable_sessions
-from agents.tools.nested_runs import read_run_options
+from agents.tools.nested_runs import read_run_request
 from agents.tools.results import errors_as_tool_failures
 from clawsite.accounts.models import User
 from clawsite.infra import db
 from sessions_app.models import Session
-from sessions_app.origin import reader_origin
+from sessions_app.run_request import reader_origin
 from sessions_app.runs import outbox
 from sessions_app.sessions.service import inject_message
 from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed, ToolFunction, ToolResult, ToolUnavailable, tool
@@ -59,7 +59,7 @@ def _post_message(env: ToolEnv, call_id: str, target: Session, message: str) -> 
     entry_id = hashlib.sha256(f"{env.run_pk}:{call_id}".encode()).hexdigest()[:16]
     # In another session the message would look like that agent's own, so label its origin.
     label = "" if target.pk == here.pk else f"Message from agent {env.agent} in session {here.key_for(target.owner_id)}"
-    origin = reader_origin(read_run_options(env.run_pk), here.key)  # later runs without this run's limits read the message too
+    origin = reader_origin(read_run_request(env.run_pk), here.key)  # later runs without this run's limits read the message too
     inject_message(User.objects.get(pk=target.owner_id), target, message, label, message_id=entry_id, origin=origin)
     outbox.enqueue(
         run_pk=env.run_pk or 0, session_id=target.pk, channel=target.channel, payloads=[{"text": message}], call_id=call_id

@@ -1,10 +1,9 @@
 """Queue a message from one session to another, once per tool call and without deadlocks.
 
-Any process can read from the database what waits for what: a nested run's options say which call of which run sent it and
+Any process can read from the database what waits for what: a nested run's request says which call of which run sent it and
 whether that call waits, and the call's row says whether it still does. A caller that died or gave up no longer waits.
 """
 
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -12,9 +11,10 @@ from django.db import transaction
 from clawsite.accounts.models import User
 from sessions_app.keys import parse_key
 from sessions_app.models import Lane, Run, Session, ToolCall
-from sessions_app.origin import TOKEN_LIMITS_KEY, WEBHOOK_KEY
+from sessions_app.origin import Origin
+from sessions_app.run_request import ORDINARY_REQUEST, NestedMessage, RunRequest
 from sessions_app.runs.lanes import NESTED
-from sessions_app.runs.lifecycle import SENT_BY, AcceptedRun, accept_run
+from sessions_app.runs.lifecycle import AcceptedRun, accept_run
 from tools_app.core.definition import ToolEnv, ToolFailed
 
 MAX_DEPTH = 5  # chain of messages between sessions: A to B, B to A, and so on
@@ -29,9 +29,8 @@ def send_nested_message(
     """Queue the message. Repeating a call returns the first run. Needs its own transaction, because it locks the lane first."""
     # Two sessions that message each other at the same time must not both pass the check. Lock order: lane, session, run.
     lane = Lane.objects.select_for_update().get(name=NESTED)
-    sending = read_run_options(env.run_pk)
-    before: dict[str, Any] = sending.get(SENT_BY, {})  # empty if this run answers a person
-    depth = 1 + int(before.get("depth", 0))
+    sending = read_run_request(env.run_pk)
+    depth = 1 + (sending.kind.depth if isinstance(sending.kind, NestedMessage) else 0)
     if depth > MAX_DEPTH:
         raise ToolFailed(
             f"sessions have messaged each other {MAX_DEPTH} times in a row: stop here and tell the person how far you got"
@@ -46,26 +45,27 @@ def send_nested_message(
             f"all slots for messages between sessions ({lane.max_running}) are taken by sessions that are waiting themselves, "
             "so the answer might never come: send with timeout_seconds 0, or do the work here"
         )
-    through = [*before.get("through", []), [env.agent, env.session_id]]
-    sent_by = {"run": env.run_pk, "call": call_id, "waits": waits, "depth": depth, "through": through}
     here = Session.objects.get(pk=env.session_id)
+    origin = Origin(
+        webhook=sending.origin.webhook or parse_key(here.key).hook,
+        through=(*sending.origin.through, (env.agent, env.session_id)),
+    )
     return accept_run(
         user=sender,
         session=target,
         run_id=f"send:{env.run_pk or env.session_id}:{call_id}",
         prompt=MESSAGE_HEADING.format(agent=env.agent, key=here.key_for(target.owner_id), message=message),
         # Limits of a token or webhook also apply to all runs that its run starts.
-        options={SENT_BY: sent_by, **({"traceparent": trace} if trace else {})}
-        | ({WEBHOOK_KEY: hook} if (hook := parse_key(here.key).hook) else {})
-        | {name: value for name, value in sending.items() if name in (TOKEN_LIMITS_KEY, WEBHOOK_KEY)},
+        request=RunRequest(
+            NestedMessage(env.run_pk, call_id, waits, depth), origin, token_limits=sending.token_limits, traceparent=trace
+        ),
         lane=NESTED,
     )
 
 
-def read_run_options(run_pk: int | None) -> dict[str, Any]:
-    if run_pk is None:
-        return {}
-    return Run.objects.filter(pk=run_pk).values_list("options", flat=True).first() or {}
+def read_run_request(run_pk: int | None) -> RunRequest:
+    """Return the request of the run that a tool belongs to; an ordinary one outside of runs."""
+    return next(iter(Run.objects.filter(pk=run_pk or 0).requests().values()), ORDINARY_REQUEST)
 
 
 def _count_slots_held_by_waiting(run_pk: int | None) -> int:
@@ -92,14 +92,14 @@ def is_waiting_for(session_id: UUID, other: UUID) -> bool:
 
 def _find_waiting_sessions() -> dict[UUID, list[UUID]]:
     """Map each session to the sessions that its running calls wait for."""
-    unfinished = Run.objects.filter(lane=NESTED, status__in=Run.UNFINISHED).values_list("session_id", "options")
-    sent = [(session_id, options[SENT_BY]) for session_id, options in unfinished if options.get(SENT_BY, {}).get("waits")]
-    calls = ToolCall.objects.filter(run__in={by["run"] for _, by in sent}, status=ToolCall.Status.STARTED)
-    callers = {
+    unfinished = Run.objects.filter(lane=NESTED, status__in=Run.UNFINISHED).only("session_id", "options")
+    sent = [(run.session_id, kind) for run in unfinished if isinstance(kind := run.request.kind, NestedMessage) and kind.waits]
+    calls = ToolCall.objects.filter(run__in={by.run for _, by in sent}, status=ToolCall.Status.STARTED)
+    callers: dict[tuple[int | None, str], UUID] = {
         (run_pk, call_id): session_id for run_pk, call_id, session_id in calls.values_list("run_id", "call_id", "session_id")
     }
     waiting: dict[UUID, list[UUID]] = {}
     for session_id, by in sent:
-        if caller := callers.get((by["run"], by["call"])):
+        if caller := callers.get((by.run, by.call)):
             waiting.setdefault(caller, []).append(session_id)
     return waiting

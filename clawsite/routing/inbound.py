@@ -4,7 +4,7 @@ All entry points use it: the socket, HTTP, connectors. A stage that ends process
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -20,8 +20,8 @@ from clawsite.routing.directives import CommandInvocation, MessageOverrides, par
 from clawsite.routing.supplied_history import SuppliedMessage, store_message_files, to_entries
 from sessions_app.keys import DEFAULT_AGENT, make_main_key, parse_key
 from sessions_app.models import Session
+from sessions_app.run_request import ORDINARY_REQUEST, RunRequest, ToolResults
 from sessions_app.runs import lanes
-from sessions_app.runs.client_tools import tool_results_in
 from sessions_app.runs.lifecycle import AcceptedRun, accept_run
 from sessions_app.sessions import attachments
 from sessions_app.sessions.service import create_session, find_own_session_id, find_session, insert_first_entries
@@ -45,14 +45,15 @@ class SessionAddress:
 class Inbound:
     """An incoming message. `run_id` is the sender's idempotency key; files are IDs of uploads, or included here.
 
-    A `verbatim` message is never a command. `past` and `channel` apply to a session created by this message.
+    `request` has the origin, which connectors fill in, and the settings of this message. A `verbatim` message is never a command.
+    `past` and `channel` apply to a session created by this message.
     """
 
     user: User
     text: str
     run_id: str
     to: SessionAddress
-    options: dict[str, Any] = field(default_factory=dict)
+    request: RunRequest = ORDINARY_REQUEST
     lane: str = lanes.MAIN
     timeout_seconds: float | None = None
     files: Sequence[str | InlineFile] = ()
@@ -131,11 +132,11 @@ async def _apply_directive(inbound: Inbound) -> Inbound:
         case CommandInvocation() as command:
             raise CommandRequested(command)
         case MessageOverrides(text, thinking=level) if level:
-            return replace(inbound, text=text, options={**inbound.options, "thinking": level})
+            return replace(inbound, text=text, request=replace(inbound.request, thinking=level))
         case MessageOverrides(text, model=typed):
             model = await db.read(_resolve_model, typed, by_name=inbound.text.startswith("@"))
             if model is not None:
-                return replace(inbound, text=text, options={**inbound.options, "model": model})
+                return replace(inbound, text=text, request=replace(inbound.request, model=model))
     return inbound
 
 
@@ -148,11 +149,11 @@ def _resolve_model(typed: str, *, by_name: bool) -> str | None:
 
 def _with_trace(inbound: Inbound) -> Inbound:
     trace = tracing.current_traceparent()
-    return replace(inbound, options={**inbound.options, "traceparent": trace}) if trace else inbound
+    return replace(inbound, request=replace(inbound.request, traceparent=trace)) if trace else inbound
 
 
 def _check_has_content(inbound: Inbound) -> None:
-    if not inbound.text.strip() and not inbound.files and not tool_results_in(inbound.options):
+    if not inbound.text.strip() and not inbound.files and not isinstance(inbound.request.kind, ToolResults):
         raise InvalidRequest(_("The message is empty."))
     if len(inbound.files) > attachments.MAX_PER_MESSAGE:
         raise InvalidRequest(_("A message can have at most %(most)d attachments.") % {"most": attachments.MAX_PER_MESSAGE})
@@ -174,23 +175,24 @@ def _open_and_accept(inbound: Inbound) -> AcceptedRun:
     """Create the session with its first message."""
     key = inbound.to.own_key()
     check_agent(parse_key(key).agent)
-    session = create_session(inbound.user, key=key, **({"channel": inbound.channel} if inbound.channel else {}))
+    channel = inbound.channel or inbound.request.origin.channel
+    session = create_session(inbound.user, key=key, **({"channel": channel} if channel else {}))
     if inbound.past and not session.cursor:
         insert_first_entries(session, to_entries(inbound.user, session, inbound.past))
     return _accept(inbound, session)
 
 
 def _accept(inbound: Inbound, session: Session) -> AcceptedRun:
-    options = inbound.options
+    request = inbound.request
     if inbound.files:
         ids = [file for file in inbound.files if isinstance(file, str)]
-        options = {**options, "attachments": attachments.claim_attachments(inbound.user, session, ids)}
+        request = replace(request, attachments=tuple(attachments.claim_attachments(inbound.user, session, ids)))
     return accept_run(
         user=inbound.user,
         session=session,
         run_id=inbound.run_id,
         prompt=inbound.text,
-        options=options,
+        request=request,
         lane=inbound.lane,
         timeout_seconds=inbound.timeout_seconds,
     )

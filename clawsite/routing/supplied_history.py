@@ -8,9 +8,11 @@ from clawsite.accounts.models import User
 from clawsite.routing.attachments import InlineFile, store_files
 from sessions_app.events.journal import NewEntry, new_message_id
 from sessions_app.models import Session
-from sessions_app.origin import TOKEN_LIMITS_KEY, origin_of_run
+from sessions_app.origin import TokenLimits
+from sessions_app.run_request import RunRequest, origin_of_run
 from sessions_app.runs.client_tools import build_result_entry
 from sessions_app.sessions import attachments
+from sessions_app.transcript.prompt_content import visible_attachments
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ async def store_message_files(user: User, past: Sequence[SuppliedMessage]) -> li
 
 
 def to_entries(user: User, session: Session, past: Sequence[SuppliedMessage]) -> list[NewEntry]:
-    origin = origin_of_run({TOKEN_LIMITS_KEY: user.key_limits})
+    origin = origin_of_run(RunRequest(token_limits=TokenLimits.parse(user.key_limits)))
     entries = [_to_entry(user, session, message) for message in past]
     return [replace(entry, meta={**entry.meta, **origin}) for entry in entries] if origin else entries
 
@@ -41,6 +43,6 @@ def _to_entry(user: User, session: Session, message: SuppliedMessage) -> NewEntr
     content: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
     if message.files:
         blocks = attachments.claim_attachments(user, session, [file for file in message.files if isinstance(file, str)])
-        content += [{name: value for name, value in block.items() if name != "sha256"} for block in blocks]
+        content += visible_attachments(blocks)
     content += [{"type": "toolCall", **call} for call in message.calls]
     return NewEntry("message", message.role, content, message.text, new_message_id())

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from clawsite.accounts.models import User
 from clawsite.infra.errors import InvalidRequest, NotFound
 from clawsite.routing.inbound import Inbound, SessionAddress, receive
+from sessions_app.run_request import Invocation, RunRequest
 from sessions_app.runs.lifecycle import AcceptedRun
 from tools_app.core.definition import TOOL_NAME
 
@@ -35,6 +36,6 @@ async def invoke_tool(invocation: ToolInvocation) -> AcceptedRun:
     if len(arguments) > MAX_ARGUMENT_BYTES:
         raise InvalidRequest(f"the arguments have {len(arguments)} bytes; the limit is {MAX_ARGUMENT_BYTES}")
     shown = arguments if len(arguments) <= MAX_SHOWN_CHARACTERS else f"{arguments[:MAX_SHOWN_CHARACTERS]}…"
-    options = {"invoke": {"name": invocation.tool, "args": invocation.args}}
+    request = RunRequest(Invocation(invocation.tool, invocation.args))
     text = f"Run the tool `{invocation.tool}` with `{shown}`"
-    return await receive(Inbound(invocation.user, text, invocation.run_id, invocation.to, options))
+    return await receive(Inbound(invocation.user, text, invocation.run_id, invocation.to, request))

@@ -15,7 +15,8 @@ from clawsite.routing.inbound import open_session
 from sessions_app import tables
 from sessions_app.keys import make_main_key
 from sessions_app.models import Session, SystemEvent
-from sessions_app.origin import WEBHOOK_KEY
+from sessions_app.origin import Origin
+from sessions_app.run_request import RunRequest, Wake
 from sessions_app.runs import lanes, system_events
 from sessions_app.runs.lifecycle import AcceptedRun, accept_run, check_may_write
 
@@ -81,7 +82,6 @@ def start_webhook_run(session_id: UUID, hook: str) -> None:
 
 def _start_run(user: User, session: Session, hook: str) -> AcceptedRun:
     run_id = f"wake-{uuid4().hex}"
-    if not hook:
-        return accept_run(user=user, session=session, run_id=run_id, prompt=WAKE_PROMPT)
-    limits = {WEBHOOK_KEY: hook}
-    return accept_run(user=user, session=session, run_id=run_id, prompt=WEBHOOK_PROMPT, options=limits, lane=lanes.CRON)
+    request = RunRequest(Wake(), Origin(webhook=hook))
+    prompt, lane = (WEBHOOK_PROMPT, lanes.CRON) if hook else (WAKE_PROMPT, lanes.MAIN)
+    return accept_run(user=user, session=session, run_id=run_id, prompt=prompt, request=request, lane=lane)

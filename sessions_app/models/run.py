@@ -8,6 +8,7 @@ from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.models.session import Session
+from sessions_app.run_request import RunRequest
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 class RunQuerySet(models.QuerySet["Run"]):
     def for_user(self, user: "User") -> "RunQuerySet":
         return self.filter(session__in=Session.objects.for_user(user))
+
+    def requests(self) -> dict[int, RunRequest]:
+        """Read only the requests of these runs, by primary key."""
+        return {pk: RunRequest.from_json(stored) for pk, stored in self.values_list("pk", "options")}
 
 
 class Run(models.Model):
@@ -124,3 +129,7 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return self.run_id
+
+    @property
+    def request(self) -> RunRequest:
+        return RunRequest.from_json(self.options)

@@ -98,7 +98,7 @@ def to_wire_run(look: RunAccess, *, shortened: bool = False) -> dict[str, Any]:
         "durationMs": clock.to_ms(end) - clock.to_ms(run.started_at or run.accepted_at) if end else None,
         "rescues": run.rescues,
         "seq": run.seq,
-        "traceparent": run.options.get("traceparent"),
+        "traceparent": run.request.traceparent or None,
     }
 
 

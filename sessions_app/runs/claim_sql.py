@@ -11,11 +11,11 @@ import orjson
 from clawsite.infra import clock, sql
 from sessions_app import tables
 from sessions_app.events.journal import EntryPosition, EventBatch, NewEntry, NewEvent, insert_entries, insert_events, new_message_id
-from sessions_app.origin import WEBHOOK_KEY, reader_origin
+from sessions_app.run_request import Compaction, RunKind, RunRequest, ToolResults, reader_origin
 from sessions_app.runs import client_tools, system_events
 from sessions_app.runs.types import ClaimedRun
 from sessions_app.tables import FREEZE, LANE, RUN, SESSION, SYSTEM_EVENT
-from sessions_app.transcript.prompt_content import COMPACT, build_prompt_content
+from sessions_app.transcript.prompt_content import build_prompt_content
 
 UNFINISHED = "('accepted', 'running', 'waiting')"  # must match the condition of the partial index exactly
 
@@ -110,7 +110,8 @@ def _take_runs(
         return []
     # seq was 1 (accepted) and is now 2: the first start, which also adds the prompt to the transcript.
     first = {row[2]: row[7] == 2 for row in rows}
-    opening = {row[2]: _count_opening_entries(orjson.loads(row[10])) for row in rows if first[row[2]]}
+    requests = {row[0]: RunRequest.from_json(orjson.loads(row[10])) for row in rows}
+    opening = {row[2]: _count_opening_entries(requests[row[0]].kind) for row in rows if first[row[2]]}
     marks = ", ".join(["(%s, %s)"] * len(first))
     numbers = sql.fetch_rows(
         f"""
@@ -122,11 +123,9 @@ def _take_runs(
         [value for session_id in first for value in (session_id, opening.get(session_id, 0))] + [sql.datetime_value(now)],
     )
     sessions = {row[0]: row for row in numbers}
-    held = [_to_claimed_run(row, sessions[row[2]], first[row[2]]) for row in rows]
+    held = [_to_claimed_run(row, requests[row[0]], sessions[row[2]], first[row[2]]) for row in rows]
     # No system events for direct tool calls, which no model reads, or for runs that start with tool results or only compact.
-    may_be_told = [
-        claimed for claimed in held if claimed.first and not claimed.options.keys() & set(system_events.OPTIONS_WITHOUT_EVENTS)
-    ]
+    may_be_told = [claimed for claimed in held if claimed.first and claimed.request.kind.takes_events]
     waiting = {sql.as_uuid(session_id) for session_id, *_, some_wait in numbers if some_wait}
     happened = _take_system_events([claimed for claimed in may_be_told if claimed.session_id in waiting])
     claims, prompts = [], []
@@ -148,7 +147,7 @@ def _take_runs(
     return claims
 
 
-def _to_claimed_run(row: tuple[Any, ...], session: tuple[Any, ...], first: bool) -> ClaimedRun:
+def _to_claimed_run(row: tuple[Any, ...], request: RunRequest, session: tuple[Any, ...], first: bool) -> ClaimedRun:
     return ClaimedRun(
         pk=row[0],
         run_id=row[1],
@@ -163,7 +162,7 @@ def _to_claimed_run(row: tuple[Any, ...], session: tuple[Any, ...], first: bool)
         seq=row[7],
         steps=row[8],
         prompt=row[9],
-        options=orjson.loads(row[10]),
+        request=request,
         session_model=session[5],
         thinking_level=session[6],
         timeout_seconds=row[11],
@@ -177,18 +176,26 @@ def _to_claimed_run(row: tuple[Any, ...], session: tuple[Any, ...], first: bool)
     )
 
 
-def _count_opening_entries(options: dict[str, Any]) -> int:
+def _count_opening_entries(kind: RunKind) -> int:
     """Return how many entries a run starts with."""
-    return 0 if COMPACT in options else len(client_tools.tool_results_in(options)) or 1
+    match kind:
+        case Compaction():
+            return 0
+        case ToolResults(results):
+            return len(results)
+    return 1
 
 
 def _opening_entries(claimed: ClaimedRun, happened: str) -> list[NewEntry]:
     """Return a run's first entries: its prompt, the results of client tool calls, or nothing."""
-    if COMPACT in claimed.options:
-        return []
-    results = client_tools.tool_results_in(claimed.options)
-    entries = client_tools.to_entries(results) if results else [_build_prompt_entry(claimed, happened)]
-    origin = reader_origin(claimed.options, claimed.session_key)
+    match claimed.request.kind:
+        case Compaction():
+            return []
+        case ToolResults(results):
+            entries = client_tools.to_entries(results)
+        case _:
+            entries = [_build_prompt_entry(claimed, happened)]
+    origin = reader_origin(claimed.request, claimed.session_key)
     return [replace(entry, meta={**entry.meta, **origin}) for entry in entries] if origin else entries
 
 
@@ -204,7 +211,7 @@ def _take_system_events(runs: Sequence[ClaimedRun]) -> dict[uuid.UUID, str]:
         DELETE FROM {SYSTEM_EVENT} WHERE {" OR ".join(["(session_id = %s AND hook = %s)"] * len(runs))}
         RETURNING id, session_id, text, created_at
         """,
-        [value for run in runs for value in (sql.uuid_value(run.session_id), run.options.get(WEBHOOK_KEY, ""))],
+        [value for run in runs for value in (sql.uuid_value(run.session_id), run.request.origin.webhook)],
     )
     pending: dict[uuid.UUID, list[tuple[str, dt.datetime]]] = {}
     for _, session_id, text, moment in sorted(rows, key=lambda row: int(row[0])):
@@ -214,7 +221,7 @@ def _take_system_events(runs: Sequence[ClaimedRun]) -> dict[uuid.UUID, str]:
 
 def _build_prompt_entry(claimed: ClaimedRun, happened: str) -> NewEntry:
     """Build the prompt entry, after the system events."""
-    content, text = build_prompt_content(claimed.prompt, claimed.options), claimed.prompt
+    content, text = build_prompt_content(claimed.prompt, claimed.request.attachments), claimed.prompt
     if happened:
         content, text = [{"type": "text", "text": happened}, *content], f"{happened}\n\n{text}".strip()
     return NewEntry("message", "user", content, text, new_message_id())

@@ -1,10 +1,9 @@
 """Tools that the caller of a run executes: calls are handed over at the end of the run, and the next request brings the results.
 
-The results are stored in that run's options, {callId, name, text}, and open it in the transcript instead of a user message.
+The results are stored in that run's request and open it in the transcript instead of a user message.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import orjson
 from django.utils.translation import gettext as _
@@ -14,25 +13,13 @@ from clawsite.infra.errors import Conflict, InvalidRequest
 from sessions_app import tables
 from sessions_app.events.journal import NewEntry, new_message_id
 from sessions_app.models import Run, Session, ToolCall
+from sessions_app.run_request import ClientToolResult, ToolResults
 from sessions_app.transcript.rewinds import visible_condition
 
-CLIENT_TOOLS = "clientTools"  # run option
-TOOL_RESULTS = "toolResults"  # run option
 HANDED_OVER = "tool_calls"  # end reason of a run whose last answer has calls for the client to execute
 
 
-def client_tools_in(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the client's tools, each {name, description, parameters}."""
-    tools: list[dict[str, Any]] = options.get(CLIENT_TOOLS, [])
-    return tools
-
-
-def tool_results_in(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    results: list[dict[str, Any]] = options.get(TOOL_RESULTS, [])
-    return results
-
-
-def to_entries(results: Sequence[Mapping[str, Any]]) -> list[NewEntry]:
+def to_entries(results: Sequence[ClientToolResult]) -> list[NewEntry]:
     return [build_result_entry(result["callId"], result["name"], result["text"]) for result in results]
 
 
@@ -44,8 +31,8 @@ def build_result_entry(call_id: str, name: str, text: str) -> NewEntry:
 MAX_CALLS = 200  # in one answer; the same limit applies to results
 
 
-def accept_results(session: Session, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with each result's tool name added. The caller has locked the session."""
+def accept_results(session: Session, given: ToolResults) -> ToolResults:
+    """Return the results with the names of their tools added. The caller has locked the session."""
     if Run.objects.filter(session=session, status__in=Run.UNFINISHED).exists():
         raise Conflict(
             _("This session has an unfinished run. Wait until it ends."),
@@ -53,8 +40,8 @@ def accept_results(session: Session, options: dict[str, Any]) -> dict[str, Any]:
             details={"code": "RUN_UNFINISHED"},
         )
     waiting = _open_calls(session)
-    named = []
-    for result in tool_results_in(options):
+    named: list[ClientToolResult] = []
+    for result in given.results:
         if result["callId"] not in waiting:
             raise InvalidRequest(
                 f"tool result {result['callId']!r} doesn't match an open call of this session; "
@@ -66,7 +53,7 @@ def accept_results(session: Session, options: dict[str, Any]) -> dict[str, Any]:
         stored = {"content": [{"type": "text", "text": result["text"]}], "details": {"code": "client_tool"}}
         calls = ToolCall.objects.filter(session=session, call_id=result["callId"], status=ToolCall.Status.HANDED_OVER)
         calls.update(status=ToolCall.Status.FINISHED, result=stored, ended_at=clock.now())
-    return {**options, TOOL_RESULTS: named}
+    return ToolResults(tuple(named))
 
 
 def _open_calls(session: Session) -> dict[str, str]:

@@ -19,8 +19,9 @@ from clawsite.infra.fulltext.tokenizer import tokenize_title
 from sessions_app import tables
 from sessions_app.events.journal import EntryPosition, EventBatch, NewEntry, NewEvent, insert_entries, insert_events
 from sessions_app.models import Run
+from sessions_app.run_request import RunRequest
 from sessions_app.tables import RUN, SESSION
-from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks
+from sessions_app.transcript.prompt_content import visible_attachments
 
 
 class LeaseLost(Exception):
@@ -37,7 +38,7 @@ class NewRun:
     lane: str
     prompt: str
     title: str  # session title, if it has none yet
-    options: dict[str, Any]
+    request: RunRequest
     timeout_seconds: float | None
 
 
@@ -68,17 +69,17 @@ def insert_run(run: NewRun) -> tuple[int, EventBatch] | None:
         VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, 'accepted', 1, 0, 0, 0, 0, 0, 0, 0, '', '', '', '', '')
         ON CONFLICT (owner_id, run_id) DO NOTHING RETURNING id
         """,
-        [*values, sql.json_text(run.options), run.timeout_seconds, moment],
+        [*values, sql.json_text(run.request.to_json()), run.timeout_seconds, moment],
     )
     if not inserted:
         # Another process was first. Return the cursor number before anyone can see it: we hold the row lock.
         sql.execute(f"UPDATE {SESSION} SET cursor = cursor - 1 WHERE id = %s", [session_id])
         return None
     accepted: dict[str, Any] = {"phase": "accepted", "prompt": run.prompt, "sender": run.sender, "acceptedAt": clock.to_ms(now)}
-    if brought := attachment_blocks(run.options):
-        accepted["attachments"] = brought
-    if COMPACT in run.options:
-        accepted["operation"] = COMPACT  # has no message, so clients don't show the prompt as one
+    if run.request.attachments:
+        accepted["attachments"] = visible_attachments(run.request.attachments)
+    if operation := run.request.kind.operation:
+        accepted["operation"] = operation  # has no message, so clients don't show the prompt as one
     first = NewEvent("lifecycle", accepted)
     batch = EventBatch(cursor, 1, clock.to_ms(now), [first])
     insert_events([(run.session_id, inserted[0][0], batch)])

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -20,13 +20,11 @@ from sessions_app import tables
 from sessions_app.events import announce as events
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run, Session, SessionMember
-from sessions_app.origin import TOKEN_LIMITS_KEY
+from sessions_app.origin import TokenLimits
+from sessions_app.run_request import ORDINARY_REQUEST, Prompt, RunRequest, ToolResults
 from sessions_app.runs import client_tools, hot_sql, lanes, tool_calls
-from sessions_app.runs.client_tools import tool_results_in
 from sessions_app.transcript import rewinds
-from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks, comparable_options
 
-SENT_BY = "sentBy"  # run option: the tool call of another run that sent this message, and its channel
 MAX_RUN_ID_LENGTH = 200
 MAX_TITLE_LENGTH = 80
 
@@ -58,60 +56,41 @@ def accept_run(
     session: Session,
     run_id: str,
     prompt: str,
-    options: dict[str, Any] | None = None,
+    request: RunRequest = ORDINARY_REQUEST,
     lane: str = lanes.MAIN,
     timeout_seconds: float | None = None,
 ) -> AcceptedRun:
-    """Queue a prompt. The same run ID with the same request returns the first run; with a different request, raise Conflict."""
-    if not run_id or len(run_id) > MAX_RUN_ID_LENGTH:
-        raise InvalidRequest(f"idempotencyKey must have 1 to {MAX_RUN_ID_LENGTH} characters")
-    if lane not in lanes.DEFAULT_MAX_RUNNING:
-        raise InvalidRequest(f"unknown lane {lane!r}; use one of {', '.join(lanes.DEFAULT_MAX_RUNNING)}")
-    options = options or {}
-    digest = _hash_request(session.id, prompt, options, lane)
-    if first := _find_accepted(user, run_id, digest):
+    """Queue a request. The same run ID with the same request returns the first run; with a different request, raise Conflict."""
+    _check_names(run_id, lane)
+    submission = _Submission(user, session, run_id, _hash_request(session.id, prompt, request, lane))
+    if first := submission.find_first():
         return first
-    if user.key_limits:  # stays with the run, whichever worker recovers or resumes it
-        options = {**options, TOKEN_LIMITS_KEY: user.key_limits}
-    if session.owner_id != user.pk:
-        tables.lock_sessions([sql.uuid_value(session.id)])  # revoking the share either stops this run or has already taken effect
-    check_may_write(user, session)
-    queued = sql.fetch_row(f"SELECT count(*) FROM {tables.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
-    if queued >= settings.MAX_QUEUED_PER_USER:
-        raise QueueFull(
-            _("You have %(count)d queued runs. Wait for some to finish, or stop them.") % {"count": queued},
-            retryable=True,
-            retry_after_ms=1000,
-        )
-    if replaces := options.get("replaces"):
-        tables.lock_sessions([sql.uuid_value(session.id)])
-        if first := _find_accepted(user, run_id, digest):  # accepted by another process before we locked the session
+    _check_may_write_now(user, session)
+    _check_queue_has_room(user)
+    if request.kind.changes_session:
+        if first := submission.lock_and_find_first():
             return first
-        rewinds.rewind_before(user, session, replaces)
-    if tool_results_in(options):
-        tables.lock_sessions([sql.uuid_value(session.id)])
-        if first := _find_accepted(user, run_id, digest):
-            return first
-        options = client_tools.accept_results(session, options)
+        request = _prepare_session(user, session, request)
+    if user.key_limits:  # stay with the run, whichever worker recovers or resumes it
+        request = replace(request, token_limits=TokenLimits.from_json(user.key_limits))
     inserted = hot_sql.insert_run(
         hot_sql.NewRun(
             session_id=session.id,
             owner_id=user.pk,
             sender=user.username,
             run_id=run_id,
-            request_hash=digest,
+            request_hash=submission.digest,
             lane=lane,
             prompt=prompt,
-            title=_make_title(prompt, options),
-            options=options,
+            title=_make_title(prompt, request),
+            request=request,
             timeout_seconds=timeout_seconds,
         )
     )
     if inserted is None:  # another process was first with this run ID
-        raced = _find_accepted(user, run_id, digest)
-        if raced is None:
-            raise Conflict(_("A request with this idempotencyKey is in progress. Try again."), retryable=True)
-        return raced
+        if first := submission.find_first():
+            return first
+        raise Conflict(_("A request with this idempotencyKey is in progress. Try again."), retryable=True)
     pk, batch = inserted
     events.announce(
         session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch, run_pk=pk, run_id=run_id
@@ -212,29 +191,79 @@ def make_runs_ready(run_pks: Sequence[int]) -> int:
     return len(changed)
 
 
-def _find_accepted(user: User, run_id: str, digest: str) -> AcceptedRun | None:
-    rows = sql.fetch_rows(
-        f"SELECT r.id, r.session_id, s.owner_id, s.key, r.status, r.accepted_at, r.request_hash FROM {tables.RUN} r "
-        f"JOIN {tables.SESSION} s ON s.id = r.session_id WHERE r.owner_id = %s AND r.run_id = %s",
-        [user.pk, run_id],
-    )
-    if not rows:
-        return None
-    pk, session_id, owner_id, key, status, accepted_at, first_digest = rows[0]
-    if first_digest != digest:
-        raise Conflict(_("This idempotencyKey was used for a different request. Use a new one."), details={"runId": run_id})
-    key = Session(id=sql.as_uuid(session_id), owner_id=owner_id, key=key).key_for(user.pk)
-    return AcceptedRun(pk, run_id, sql.as_uuid(session_id), key, status, False, clock.to_ms(sql.as_datetime(accepted_at)))
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    """One attempt to queue a request. The digest tells a repeat from another request with the same run ID."""
+
+    user: User
+    session: Session
+    run_id: str
+    digest: str
+
+    def find_first(self) -> AcceptedRun | None:
+        """Return the run that an earlier attempt queued, if any."""
+        rows = sql.fetch_rows(
+            f"SELECT r.id, r.session_id, s.owner_id, s.key, r.status, r.accepted_at, r.request_hash FROM {tables.RUN} r "
+            f"JOIN {tables.SESSION} s ON s.id = r.session_id WHERE r.owner_id = %s AND r.run_id = %s",
+            [self.user.pk, self.run_id],
+        )
+        if not rows:
+            return None
+        pk, session_id, owner_id, key, status, accepted_at, digest = rows[0]
+        if digest != self.digest:
+            details = {"runId": self.run_id}
+            raise Conflict(_("This idempotencyKey was used for a different request. Use a new one."), details=details)
+        key = Session(id=sql.as_uuid(session_id), owner_id=owner_id, key=key).key_for(self.user.pk)
+        moment = clock.to_ms(sql.as_datetime(accepted_at))
+        return AcceptedRun(pk, self.run_id, sql.as_uuid(session_id), key, status, False, moment)
+
+    def lock_and_find_first(self) -> AcceptedRun | None:
+        """Lock the session, then look again: another process may have queued the request before we held the lock."""
+        tables.lock_sessions([sql.uuid_value(self.session.id)])
+        return self.find_first()
 
 
-def _make_title(prompt: str, options: dict[str, Any]) -> str:
+def _check_names(run_id: str, lane: str) -> None:
+    if not run_id or len(run_id) > MAX_RUN_ID_LENGTH:
+        raise InvalidRequest(f"idempotencyKey must have 1 to {MAX_RUN_ID_LENGTH} characters")
+    if lane not in lanes.DEFAULT_MAX_RUNNING:
+        raise InvalidRequest(f"unknown lane {lane!r}; use one of {', '.join(lanes.DEFAULT_MAX_RUNNING)}")
+
+
+def _check_may_write_now(user: User, session: Session) -> None:
+    if session.owner_id != user.pk:
+        tables.lock_sessions([sql.uuid_value(session.id)])  # revoking the share either stops this run or has already taken effect
+    check_may_write(user, session)
+
+
+def _check_queue_has_room(user: User) -> None:
+    queued = sql.fetch_row(f"SELECT count(*) FROM {tables.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
+    if queued >= settings.MAX_QUEUED_PER_USER:
+        raise QueueFull(
+            _("You have %(count)d queued runs. Wait for some to finish, or stop them.") % {"count": queued},
+            retryable=True,
+            retry_after_ms=1000,
+        )
+
+
+def _prepare_session(user: User, session: Session, request: RunRequest) -> RunRequest:
+    """Change the session as its kind requires, in the transaction that queues the run. The session is locked."""
+    match request.kind:
+        case Prompt(replaces=message_id):
+            rewinds.rewind_before(user, session, message_id)
+        case ToolResults() as given:
+            return replace(request, kind=client_tools.accept_results(session, given))
+    return request
+
+
+def _make_title(prompt: str, request: RunRequest) -> str:
     """Make a session title from the first message: its text, or its attachment names."""
-    if COMPACT in options:
+    if not request.kind.makes_title:
         return ""
-    text = " ".join(prompt.split()) or ", ".join(block["name"] for block in attachment_blocks(options))
+    text = " ".join(prompt.split()) or ", ".join(block["name"] for block in request.attachments)
     return text[:MAX_TITLE_LENGTH]
 
 
-def _hash_request(session_id: UUID, prompt: str, options: dict[str, Any], lane: str) -> str:
-    body = orjson.dumps([str(session_id), prompt, comparable_options(options), lane], option=orjson.OPT_SORT_KEYS)
+def _hash_request(session_id: UUID, prompt: str, request: RunRequest, lane: str) -> str:
+    body = orjson.dumps([str(session_id), prompt, request.to_comparable(), lane], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(body).hexdigest()

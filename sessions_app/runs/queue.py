@@ -14,7 +14,7 @@ from sessions_app import tables
 from sessions_app.events import announce
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run, Worker
-from sessions_app.origin import reader_origin
+from sessions_app.run_request import reader_origin
 from sessions_app.runs import claim_sql, freezes, hot_sql, lifecycle, tool_calls
 from sessions_app.runs.announce import announce_run
 from sessions_app.runs.hot_sql import EventAppend, LeaseLost, RunStep
@@ -93,7 +93,7 @@ def append_events(batch: Sequence[tuple[ClaimedRun, Sequence[NewEvent]]]) -> set
 
 def write_step(claimed: ClaimedRun, *, to: Run.Status | None = None, **what: Any) -> None:
     """Commit one step of a held run (fields of `RunStep`) and publish it; raise LeaseLost if it is no longer held."""
-    if what.get("entries") and (origin := reader_origin(claimed.options, claimed.session_key)):
+    if what.get("entries") and (origin := reader_origin(claimed.request, claimed.session_key)):
         what["entries"] = [replace(entry, meta={**entry.meta, **origin}) for entry in what["entries"]]
     write = RunStep(claimed.pk, claimed.session_id, claimed.lease, generation=claimed.generation, to=to, **what)
     announce_run(claimed, hot_sql.commit_step(write))

@@ -3,8 +3,8 @@
 The claim that starts a run deletes the rows and writes their text into the transcript in one transaction (claim_sql), so a
 crashing worker neither loses nor repeats one.
 
-Webhook events are untrusted text. Only runs with that webhook's limits receive them (`WEBHOOK_KEY` in the options), and such runs
-receive nothing else: an ordinary run, which has all of its owner's tools, leaves them queued.
+Webhook events are untrusted text. Only runs with that webhook's limits receive them (`Origin.webhook` in the request), and
+such runs receive nothing else: an ordinary run, which has all of its owner's tools, leaves them queued.
 """
 
 import datetime as dt
@@ -22,18 +22,10 @@ from clawsite.infra import clock, sql
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app import tables
 from sessions_app.models import Run, Session, SystemEvent
-from sessions_app.origin import WEBHOOK_KEY
-from sessions_app.runs import client_tools
-from sessions_app.transcript.prompt_content import COMPACT
+from sessions_app.run_request import takes_events_of
 
 MAX_PENDING = 20  # per session and webhook; the oldest are dropped
 MAX_TEXT_LENGTH = 40_000  # characters of one event. Never truncated here: that would cut off the marker that ends untrusted text
-
-OPTIONS_WITHOUT_EVENTS = (
-    "invoke",
-    COMPACT,
-    client_tools.TOOL_RESULTS,
-)  # options of runs that no model reads, or that start without text
 
 EnqueueOutcome = Literal["queued", "coalesced"]
 
@@ -58,10 +50,7 @@ def enqueue(session_id: UUID, text: str, *, source: str, hook: str = "") -> Enqu
 
 def has_queued_run(session: Session, hook: str = "") -> bool:
     """Return whether a queued run will receive events of this webhook, or those without a webhook."""
-    runs = Run.objects.filter(session=session, status=Run.Status.ACCEPTED).exclude(
-        options__has_any_keys=list(OPTIONS_WITHOUT_EVENTS)
-    )
-    return (runs.filter(**{f"options__{WEBHOOK_KEY}": hook}) if hook else runs.exclude(options__has_key=WEBHOOK_KEY)).exists()
+    return Run.objects.filter(takes_events_of(hook), session=session, status=Run.Status.ACCEPTED).exists()
 
 
 def list_undelivered(limit: int) -> list[tuple[UUID, str]]:

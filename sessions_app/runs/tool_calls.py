@@ -12,6 +12,7 @@ from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 from sessions_app.events.journal import NewEntry, NewEvent, new_message_id
 from sessions_app.models import ToolCall
+from sessions_app.run_request import Invocation
 from sessions_app.runs import hot_sql
 from sessions_app.runs.announce import announce_run
 from sessions_app.runs.hot_sql import LeaseLost, RunStep
@@ -256,7 +257,7 @@ def _build_entry(
 
 def _actor(claimed: ClaimedRun) -> Actor:
     """Return the agent; or the person, for a direct tool call."""
-    if "invoke" not in claimed.options:
+    if not isinstance(claimed.request.kind, Invocation):
         return acting.actor_for_agent(claimed.agent)
     person = User.objects.filter(pk=claimed.owner_id).first()
     return acting.actor_for_user(person) if person else Actor("person", str(claimed.owner_id))

@@ -3,9 +3,9 @@
 import datetime as dt
 import uuid
 from dataclasses import dataclass
-from typing import Any
 
 from sessions_app.models import Run
+from sessions_app.run_request import RunRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ClaimedRun:
     seq: int
     steps: int
     prompt: str
-    options: dict[str, Any]
+    request: RunRequest
     session_model: str
     thinking_level: str
     timeout_seconds: float | None

@@ -10,6 +10,7 @@ from clawsite.infra import clock, sql
 from sessions_app import tables
 from sessions_app.events.replay import RunView, replay_events
 from sessions_app.models import Event, Run, Session, TranscriptEntry
+from sessions_app.run_request import Compaction
 from sessions_app.transcript.message_details import (
     TranscriptRow,
     list_unstarted_prompts,
@@ -17,7 +18,7 @@ from sessions_app.transcript.message_details import (
     read_call_details,
     to_wire_messages,
 )
-from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks
+from sessions_app.transcript.prompt_content import visible_attachments
 from sessions_app.transcript.rewinds import find_message_position, visible_condition
 
 # One reply must fit into a socket's send queue (1 MiB) with room for the events that follow it.
@@ -134,10 +135,11 @@ def _read_unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, 
             waiting["sender"] = run.owner.username
             if len(run.prompt) > room:
                 waiting["truncated"] = True
-            if brought := attachment_blocks(run.options):
-                waiting["attachments"] = brought
-            if COMPACT in run.options:
-                waiting["operation"] = COMPACT
+            request = run.request
+            if request.attachments:
+                waiting["attachments"] = visible_attachments(request.attachments)
+            if request.kind.operation:
+                waiting["operation"] = request.kind.operation
             room = max(0, room - len(run.prompt))
             queued.append(waiting)
         else:
@@ -153,7 +155,7 @@ def _read_unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, 
                 "startedAt": clock.to_ms(run.started_at) if run.started_at else None,
             }
             if view.compacting:
-                active["operation"] = COMPACT
+                active["operation"] = Compaction.operation
     return queued, active
 
 

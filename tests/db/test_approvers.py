@@ -13,7 +13,6 @@ from clawsite.infra import clock
 from clawsite.infra.errors import Forbidden
 from clawsite.web.approvals import card as approvals_card
 from sessions_app.models import Run, Session
-from sessions_app.runs.lifecycle import SENT_BY
 from tests.harness.approvals import allow_approval_requests, claim_run, decide_plan, plan_command, request_approval
 from tools_app.approvals import approvers, command_decision, grants
 from tools_app.approvals import requests as approval_requests
@@ -167,7 +166,7 @@ def test_open_request_keeps_rules_from_creation(requester, make_session, make_us
 
 
 def test_rules_of_forwarding_agents_also_apply(question, claimed, make_user):
-    Run.objects.filter(pk=claimed.pk).update(options={SENT_BY: {"through": [["other", "s1"]]}})
+    Run.objects.filter(pk=claimed.pk).update(options={"sentBy": {"through": [["other", "s1"]]}})
     allow_approval_requests("agent", "other", two_people=True)
     assert approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="allow-once").is_open
 

@@ -15,6 +15,7 @@ from clawsite.routing.attachments import store_files as kept_of_message
 from sessions_app.events import journal
 from sessions_app.events.journal import EntryPosition, NewEntry
 from sessions_app.models import Attachment, SessionMember, TranscriptEntry
+from sessions_app.run_request import RunRequest
 from sessions_app.runs.lifecycle import accept_run
 from sessions_app.sessions import attachments, forks
 from sessions_app.sessions.attachments import (
@@ -144,8 +145,8 @@ def test_idempotent_request_is_matched_by_attachments(user, make_session):
     session = make_session(user)
 
     def accept(*files, prompt="look"):
-        options = {"attachments": claim_attachments(user, session, [str(file.pk) for file in files])}
-        return accept_run(user=user, session=session, run_id="k", prompt=prompt, options=options)
+        request = RunRequest(attachments=tuple(claim_attachments(user, session, [str(file.pk) for file in files])))
+        return accept_run(user=user, session=session, run_id="k", prompt=prompt, request=request)
 
     first = accept(kept(user))
     assert accept(kept(user)).pk == first.pk  # uploaded anew, the same bytes and name
@@ -156,12 +157,12 @@ def test_idempotent_request_is_matched_by_attachments(user, make_session):
 
 def test_session_without_text_is_titled_after_its_file(user, make_session):
     session = make_session(user)
-    options = {"attachments": claim_attachments(user, session, [str(kept(user, name="Plan.pdf").pk)])}
-    accept_run(user=user, session=session, run_id="k", prompt="", options=options)
+    brought = claim_attachments(user, session, [str(kept(user, name="Plan.pdf").pk)])
+    accept_run(user=user, session=session, run_id="k", prompt="", request=RunRequest(attachments=tuple(brought)))
     session.refresh_from_db()
     assert session.title == "Plan.pdf"
-    assert [block["type"] for block in build_prompt_content("", options)] == ["file"]
-    assert "sha256" not in build_prompt_content("x", options)[1]
+    assert [block["type"] for block in build_prompt_content("", brought)] == ["file"]
+    assert "sha256" not in build_prompt_content("x", brought)[1]
 
 
 def test_only_unsent_files_are_deleted_after_one_day(user, make_session):

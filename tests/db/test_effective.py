@@ -8,6 +8,7 @@ from agents.prepare.run_plan import prepare_run
 from clawsite.gateway.methods import tools as methods
 from clawsite.gateway.protocol import tools as protocol_tools
 from clawsite.infra import db
+from sessions_app.run_request import RunRequest
 from sessions_app.runs import lifecycle, queue
 from tests.harness.policies import restore_policy
 from tools_app.models import ExecRule, McpServer
@@ -38,7 +39,10 @@ def model(settings, monkeypatch):
 
 async def planned(user, session, **options):
     """The plan of a run that was started by this message."""
-    await db.write(lambda: lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi", options=options), alone=True)
+    await db.write(
+        lambda: lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi", request=RunRequest.from_json(options)),
+        alone=True,
+    )
     (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
     return await prepare_run(claimed)
 

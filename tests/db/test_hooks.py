@@ -16,6 +16,8 @@ from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound, QueueFull, TooManyAttempts, Unavailable
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Run, Session, SystemEvent, TranscriptEntry
+from sessions_app.origin import Origin
+from sessions_app.run_request import RunRequest, Wake
 from sessions_app.runs import queue
 from tests.harness.webhooks import SECRET, create_webhook, deliver
 
@@ -300,7 +302,8 @@ def test_wake_webhook_queues_event_and_starts_main_session(operator, user):
     taken = made.send({"text": "the door opened"})
     assert (taken.mode, taken.event) == ("now", "queued")
     run = the_run()
-    assert (run.owner, run.session.key, run.options) == (user, "agent:main:main", {"hook": "wake"})
+    assert (run.owner, run.session.key) == (user, "agent:main:main")
+    assert run.request == RunRequest(Wake(), Origin(webhook="wake"))
     assert "the door opened" in SystemEvent.objects.get().text
     assert "not instructions to follow" in SystemEvent.objects.get().text
     again = made.send({"text": "the door opened", "mode": "next-heartbeat"})
@@ -398,7 +401,8 @@ def test_result_is_reported_to_main_session_once(operator, user):
     assert event.text.startswith("Hook News: Content from the webhook 'news'")
     assert "failed: it timed out" in event.text
     woken = Run.objects.get(session=event.session)
-    assert (woken.options, woken.lane, HookDelivery.objects.filter(report_due=True).exists()) == ({"hook": "news"}, "cron", False)
+    assert (woken.lane, HookDelivery.objects.filter(report_due=True).exists()) == ("cron", False)
+    assert woken.request == RunRequest(Wake(), Origin(webhook="news"))
 
 
 def test_result_is_not_reported_if_delivery_is_disabled(operator):

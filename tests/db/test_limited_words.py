@@ -10,9 +10,8 @@ from agents.tools import nested_runs
 from clawsite.accounts.tokens import find_principal, issue_token
 from sessions_app.events.journal import NewEntry
 from sessions_app.models import Run, TranscriptEntry
-from sessions_app.origin import origin_of_run
+from sessions_app.run_request import RunRequest, origin_of_run
 from sessions_app.runs import claim_sql, queue
-from sessions_app.runs.client_tools import TOOL_RESULTS
 from sessions_app.runs.lifecycle import accept_run
 from sessions_app.sessions import forks
 from sessions_app.sessions.attachments import claim_attachments, register, store_file
@@ -32,7 +31,7 @@ def program(user):
 
 
 def begin(user, session, prompt="and now?", **options):
-    accept_run(user=user, session=session, run_id=uuid.uuid4().hex, prompt=prompt, options=options)
+    accept_run(user=user, session=session, run_id=uuid.uuid4().hex, prompt=prompt, request=RunRequest.from_json(options))
     return queue.claim_runs("w1", 1).runs[0]
 
 
@@ -84,9 +83,9 @@ def results_left_unmarked(user, program, session, *, at_once, fork):
     turn(user, session, "look it up", calls=[call])
     results = [{"callId": "c1", "name": "lookup", "text": WORDS}]
     if at_once:
-        queue.end_run(begin(program, session, "", **{TOOL_RESULTS: results}), Run.Status.ABORTED, "rpc")
+        queue.end_run(begin(program, session, "", toolResults=results), Run.Status.ABORTED, "rpc")
     else:
-        turn(program, session, "", **{TOOL_RESULTS: results})
+        turn(program, session, "", toolResults=results)
     assert TranscriptEntry.objects.filter(session=session, text=WORDS).count() == 1
     return [entry for entry in left(user, fork_of(user, session) if fork else session) if WORDS in entry.text]
 
@@ -120,7 +119,7 @@ def test_replies_in_webhook_session_are_untrusted_in_fork(user, make_session):
 
 def test_replies_are_unmarked_if_session_key_is_ignored(user, make_session, monkeypatch):
     """Deliberate fault: the key of the conversation does not count."""
-    monkeypatch.setattr(queue, "reader_origin", lambda options, _: origin_of_run(options))
+    monkeypatch.setattr(queue, "reader_origin", lambda request, _: origin_of_run(request))
     assert answers_of_a_person_left_unmarked(user, make_session(user, "agent:main:hook:news:1"))
 
 

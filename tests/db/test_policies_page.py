@@ -14,10 +14,11 @@ from agents.models import Agent
 from clawsite.web.policies.query import ExplainQuery
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
+from sessions_app.origin import Sender
 from tests.harness.page_source import compact_html
 from tests.harness.policies import create_tool_call, restore_policy
 from tools_app.policy.evaluation import evaluate
-from tools_app.policy.query import PolicyQuery, Sender
+from tools_app.policy.query import PolicyQuery
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test
 from tools_app.policy_store.vocabulary import with_all_tools

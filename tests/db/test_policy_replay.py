@@ -8,9 +8,10 @@ import pytest
 from clawsite.infra import clock
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
+from sessions_app.origin import Sender
 from sessions_app.runs import lifecycle
 from tools_app.policy.evaluation import evaluate
-from tools_app.policy.query import PolicyQuery, Sender
+from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store import replay as policy_replay
 from tools_app.policy_store.replay import replay_calls

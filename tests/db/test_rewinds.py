@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from sessions_app.events.journal import NewEntry
 from sessions_app.models import Event, Run, Session, SessionMember, ToolCall, TranscriptEntry
+from sessions_app.run_request import Prompt, RunRequest
 from sessions_app.runs import lifecycle, queue, tool_calls
 from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.search import search_sessions
@@ -25,8 +26,8 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def ask(user, session, prompt, *, replaces=None, run_id=""):
-    options = {"replaces": replaces} if replaces else {}
-    return lifecycle.accept_run(user=user, session=session, run_id=run_id or uuid.uuid4().hex, prompt=prompt, options=options)
+    request = RunRequest(Prompt(replaces or ""))
+    return lifecycle.accept_run(user=user, session=session, run_id=run_id or uuid.uuid4().hex, prompt=prompt, request=request)
 
 
 @transaction.atomic

@@ -12,6 +12,7 @@ from agents.tools import nested_runs
 from clawsite.accounts.models import User
 from sessions_app.events.announce import EventsCommitted
 from sessions_app.models import Outbox, Run, Session, ToolCall, TranscriptEntry
+from sessions_app.run_request import RunRequest
 from sessions_app.runs import lifecycle, outbox, queue, tool_calls
 from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.sessions import members
@@ -29,7 +30,9 @@ def running(user):
 
     def make(session: Session, *, sender=None, options=None):
         owner = sender or user
-        lifecycle.accept_run(user=owner, session=session, run_id=f"of {session.key}", prompt="hi", options=options)
+        lifecycle.accept_run(
+            user=owner, session=session, run_id=f"of {session.key}", prompt="hi", request=RunRequest.from_json(options or {})
+        )
         claimed = next(each for each in queue.claim_runs("w", 10).runs if each.session_id == session.pk)
         tool_calls.record_decisions(claimed, [CallDecision("c1", "sessions_send", {}, ToolCall.Status.ALLOWED)])
         tool_calls.mark_started(claimed, "c1", "sessions_send", {})

@@ -13,6 +13,7 @@ from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
 from clawsite.routing.wake import WAKE_PROMPT, open_main_session, start_webhook_run, wake
 from sessions_app.events.journal import NewEntry
 from sessions_app.models import Run, SessionMember, SystemEvent, TranscriptEntry
+from sessions_app.run_request import Invocation, RunRequest
 from sessions_app.runs import claim_sql, queue, system_events
 from sessions_app.runs.lifecycle import accept_run, request_abort
 from sessions_app.sessions.service import delete_session
@@ -31,7 +32,7 @@ def happen(session, *texts, hook=""):
 
 
 def ask(user, session, prompt="and now?", run_id="r1", **options):
-    accept_run(user=user, session=session, run_id=run_id, prompt=prompt, options=options)
+    accept_run(user=user, session=session, run_id=run_id, prompt=prompt, request=RunRequest.from_json(options))
     return queue.claim_runs("w1", 1).runs[0]
 
 
@@ -130,9 +131,7 @@ def test_repeated_wake_starts_one_run(user):
 
 def test_queued_manual_call_does_not_prevent_wake_run(user):
     session = open_main_session(user, "main")
-    accept_run(
-        user=user, session=session, run_id="by-hand", prompt="Run the tool", options={"invoke": {"name": "read", "args": {}}}
-    )
+    accept_run(user=user, session=session, run_id="by-hand", prompt="Run the tool", request=RunRequest(Invocation("read", {})))
     assert wake(user, session, "one", mode="now", source="test").run
 
 
@@ -151,8 +150,8 @@ def test_viewer_cannot_wake_session(user, session, make_user):
 
 
 def limited_runs(session):
-    """Options of the runs that wait to start, in order."""
-    return list(Run.objects.filter(session=session, status="accepted").order_by("pk").values_list("options", flat=True))
+    """Webhooks of the runs that wait to start, in order."""
+    return [run.request.origin.webhook for run in Run.objects.filter(session=session, status="accepted").order_by("pk")]
 
 
 def ordinary_run_is_told_of_a_webhook(user, session):
@@ -199,7 +198,7 @@ def test_webhook_wake_starts_own_run_despite_queued_run(user):
     assert wake(user, session, "one", mode="now", source="test", hook="news").run
     assert wake(user, session, "two", mode="now", source="test", hook="news").run is None
     assert wake(user, session, "three", mode="now", source="test", hook="mail").run
-    assert limited_runs(session) == [{}, {"hook": "news"}, {"hook": "mail"}]
+    assert limited_runs(session) == ["", "news", "mail"]
     assert wake(user, session, "mine", mode="now", source="test").run is None  # the ordinary one is told it
 
 
@@ -213,7 +212,7 @@ def test_deferred_webhook_event_gets_own_run_after_next(user):
     assert system_events.list_undelivered(10) == [(session.pk, "news")]
     start_webhook_run(session.pk, "news")
     start_webhook_run(session.pk, "news")  # by another process
-    assert limited_runs(session) == [{"hook": "news"}]
+    assert limited_runs(session) == ["news"]
     queue.claim_runs("w1", 1)
     assert [("later" in text) for text in told(session)] == [False, True]
     assert not SystemEvent.objects.exists()

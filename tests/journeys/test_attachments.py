@@ -4,6 +4,7 @@ from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from sessions_app.events.journal import NewEntry, NewEvent, insert_session_event
 from sessions_app.models import Attachment
+from sessions_app.run_request import RunRequest
 from sessions_app.sessions.attachments import claim_attachments, path_of, register, store_file
 from tests.harness.worker import WorkerHarness, transcript_of
 
@@ -21,7 +22,7 @@ def asked(harness: WorkerHarness) -> list:
 
 async def test_images_reach_model_and_files_reach_workspace(harness: WorkerHarness):
     options = attach(harness, ("cat.png", PNG), ("notes.md", "# Grüße\n```x```".encode()), ("data.bin", b"\0\1\2"))
-    run = await harness.answer("[[text=seen]] what is this?", options=options)
+    run = await harness.answer("[[text=seen]] what is this?", request=RunRequest.from_json(options))
     assert run.status == "completed"
     ((words, image),) = asked(harness)
     assert image == {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgoAAAAAAAAAAAAAAAAAAAAAAAAAAA=="}}
@@ -44,7 +45,9 @@ async def test_images_reach_model_and_files_reach_workspace(harness: WorkerHarne
 
 async def test_tool_reads_attached_file(harness: WorkerHarness):
     options = attach(harness, ("list.txt", b"milk\n" * 20_000))
-    run = await harness.answer('[[tool=read args={"path":"uploads/list.txt"}]] [[text=done]]', options=options)
+    run = await harness.answer(
+        '[[tool=read args={"path":"uploads/list.txt"}]] [[text=done]]', request=RunRequest.from_json(options)
+    )
     assert run.status == "completed"
     assert transcript_of(run)[2][1].startswith("milk")
     assert "milk" not in asked(harness)[0]
@@ -52,7 +55,7 @@ async def test_tool_reads_attached_file(harness: WorkerHarness):
 
 async def test_model_without_vision_gets_attachment_note(harness: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "openai/gpt-3.5-turbo"
-    run = await harness.answer("[[text=ok]]", options=attach(harness, ("cat.png", PNG)))
+    run = await harness.answer("[[text=ok]]", request=RunRequest.from_json(attach(harness, ("cat.png", PNG))))
     assert run.status == "completed"
     (words,) = asked(harness)
     called = '[Attached image "cat.png" (image/png, 28 bytes), in the workspace as uploads/cat.png'
@@ -61,14 +64,14 @@ async def test_model_without_vision_gets_attachment_note(harness: WorkerHarness,
 
 async def test_message_without_text_gets_a_reply(harness: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
-    run = await harness.answer("", options=attach(harness, ("cat.png", PNG)))
+    run = await harness.answer("", request=RunRequest.from_json(attach(harness, ("cat.png", PNG))))
     assert "`cat.png`" in transcript_of(run)[-1][1]
 
 
 async def test_missing_attachment_bytes_do_not_stop_the_run(harness: WorkerHarness):
     options = attach(harness, ("gone.txt", b"once"))
     path_of(options["attachments"][0]["sha256"]).unlink()
-    run = await harness.answer("[[text=ok]]", options=options)
+    run = await harness.answer("[[text=ok]]", request=RunRequest.from_json(options))
     assert run.status == "completed"
     assert "is no longer available]" in asked(harness)[0]
 

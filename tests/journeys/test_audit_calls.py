@@ -8,6 +8,7 @@ from clawsite.infra.audit.triggers import ENTRY_TABLE
 from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AuditEntry, AuditSeal
 from sessions_app.models import ToolCall
+from sessions_app.run_request import Invocation, RunRequest
 from sessions_app.runs import tool_calls
 from tests.harness import audit as audit_room
 from tests.harness.worker import WorkerHarness, calls_of
@@ -57,8 +58,8 @@ async def test_failed_call_is_recorded_as_ended(harness: WorkerHarness):
 
 
 async def test_direct_tool_call_names_the_user(harness: WorkerHarness):
-    wish = {"name": "write", "args": {"path": "a.txt", "content": "hi"}}
-    run = await harness.answer("Run the tool `write`", options={"invoke": wish})
+    request = RunRequest(Invocation("write", {"path": "a.txt", "content": "hi"}))
+    run = await harness.answer("Run the tool `write`", request=request)
     told = [(each.action, each.actor_kind, each.actor_name) for each in entries_of(run)]
     assert told == [(action, "person", harness.user.username) for action in ("call.allowed", "call.ended")]
 

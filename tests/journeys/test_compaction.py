@@ -7,6 +7,8 @@ from agents.context import history as past
 from agents.models import Agent
 from clawsite.accounts.tokens import find_principal, issue_token
 from sessions_app.models import Run, Session, TranscriptEntry
+from sessions_app.origin import Origin
+from sessions_app.run_request import RunRequest
 from sessions_app.runs import lifecycle
 from sessions_app.runs.compaction_requests import request_compaction
 from sessions_app.sessions import forks
@@ -171,8 +173,8 @@ async def test_oversized_summary_request_is_reduced(harness: WorkerHarness):
 
 async def test_reply_options_do_not_apply_to_the_summary(harness: WorkerHarness):
     await talk(harness, 6)
-    options = {"parameters": {"max_tokens": 5, "response_format": {"type": "json_object"}}}
-    run = await harness.answer("[[context_limit=4000 text=fine]]", options=options)
+    request = RunRequest(parameters={"max_tokens": 5, "response_format": {"type": "json_object"}})
+    run = await harness.answer("[[context_limit=4000 text=fine]]", request=request)
     assert run.status == "completed"
     summed_up, asked = harness.model.bodies[-2:]
     assert ("response_format" in summed_up, "response_format" in asked) == (False, True)
@@ -230,7 +232,7 @@ async def test_missing_untrusted_mark_is_detected(harness: WorkerHarness, progra
 
 async def test_user_summary_with_webhook_content_stays_marked_in_fork(harness: WorkerHarness, make_session):
     harness.session = make_session(harness.user, "agent:main:hook:news:1")
-    await harness.answer(wrap_untrusted_text("[[text=read]]"), options={"hook": "news"})
+    await harness.answer(wrap_untrusted_text("[[text=read]]"), request=RunRequest(origin=Origin(webhook="news")))
     await talk(harness, 4)
     assert (await asked(harness, words="[[summary_text=noted]]")).reason == "compacted"
     fork = forks.fork_session(harness.user, Session.objects.get(pk=harness.session.pk))

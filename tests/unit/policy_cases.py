@@ -6,9 +6,10 @@ from unittest.mock import patch
 
 import pytest
 
+from sessions_app.origin import Sender
 from tools_app.policy.catalog import NATIVE_NAMES
 from tools_app.policy.evaluation import evaluate
-from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
+from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store.checks import validate_row
 from tools_app.sources.registry import ToolRegistry

@@ -5,8 +5,9 @@ A value listed twice is drawn twice as often.
 
 from hypothesis import strategies as st
 
+from sessions_app.origin import Sender
 from tools_app.policy.catalog import PROFILES
-from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
+from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.sources.registry import ToolRegistry
 

@@ -45,7 +45,7 @@ def test_webhook_instructions_come_from_the_operator_only(text):
     wish = render_request(HOOK, facts)
     assert isinstance(wish, WebhookRunRequest)
     assert wish.prompt.startswith("Sum it up.\n\nContent from the webhook 'news' stands between")
-    assert wish.options == {"hook": "news"}
+    assert wish.request.to_json() == {"hook": "news"}
 
 
 keys = st.recursive(

@@ -2,8 +2,9 @@
 
 import pytest
 
+from sessions_app.origin import TokenLimits
 from tools_app.policy.evaluation import evaluate
-from tools_app.policy.query import PolicyQuery, TokenLimits, ToolFacts
+from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 
 TOOLS = (

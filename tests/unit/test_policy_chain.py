@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessions_app.origin import Sender
 from tests.unit.test_policy_matcher import lists, tools
 from tools_app.policy.catalog import GROUP_BY_TOOL, NATIVE_NAMES, PROFILES, SUBAGENT_DENY
 from tools_app.policy.evaluation import Verdict, evaluate
 from tools_app.policy.layers import LAYERS
-from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
+from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 
 NINE = ["profile", "provider_profile", "global", "global_provider", "agent", "agent_provider", "group", "sandbox", "subagent"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sessions_app.origin import Sender
 from tests.unit.policy_cases import TOOLS, validated_row
 from tools_app.policy.catalog import (
     ALIASES,
@@ -21,7 +22,7 @@ from tools_app.policy.catalog import (
 from tools_app.policy.evaluation import evaluate
 from tools_app.policy.expectations import find_broken
 from tools_app.policy.layers import LAYERS
-from tools_app.policy.query import PolicyQuery, Sender
+from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.policy_store.files import parse_file
 

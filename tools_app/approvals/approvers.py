@@ -14,7 +14,8 @@ from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from sessions_app.models import Run
-from tools_app.exec.rules import ExecRules, forwarded_through, rules_for_many
+from sessions_app.run_request import ORDINARY_REQUEST
+from tools_app.exec.rules import ExecRules, rules_for_many
 from tools_app.models import Approval, Grant
 
 # Why an approval no longer counts; stored, shown to people and passed to the model.
@@ -52,8 +53,10 @@ def find_quorums(rows: Sequence[Approval]) -> dict[UUID, Quorum]:
     if not waiting:
         return quorums
     runs = {row.run_id for row in waiting if row.run_id}
-    options = dict(Run.objects.filter(pk__in=runs).values_list("pk", "options")) if runs else {}
-    scopes = [[(row.agent, str(row.session_id or "")), *forwarded_through(options.get(row.run_id or 0, {}))] for row in waiting]
+    requests = Run.objects.filter(pk__in=runs).requests() if runs else {}
+    scopes = [
+        [(row.agent, str(row.session_id or "")), *requests.get(row.run_id or 0, ORDINARY_REQUEST).origin.through] for row in waiting
+    ]
     for row, rules in zip(waiting, rules_for_many(scopes), strict=True):
         quorums[row.pk] = quorums[row.pk].combine(quorum_from_rules(rules))
     return quorums

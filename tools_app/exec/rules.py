@@ -16,7 +16,6 @@ from clawsite.infra import clock, sql
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Conflict, Forbidden
-from sessions_app.runs.lifecycle import SENT_BY
 from sessions_app.runs.types import ClaimedRun
 from tools_app.exec.gate.types import Ask, Security
 from tools_app.models import ExecRule
@@ -69,12 +68,7 @@ def rules_for_run(claimed: ClaimedRun) -> ExecRules:
 
     An agent may not have another agent do what it may not do itself.
     """
-    return rules_for(claimed.agent, str(claimed.session_id), forwarded_through(claimed.options))
-
-
-def forwarded_through(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Agent and session of each hop a run's message came through, oldest first."""
-    return tuple((agent, session) for agent, session in options.get(SENT_BY, {}).get("through", []))
+    return rules_for(claimed.agent, str(claimed.session_id), claimed.request.origin.through)
 
 
 def rules_for(agent: str, session_id: str, through: Iterable[Sequence[str]] = ()) -> ExecRules:

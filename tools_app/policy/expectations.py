@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from sessions_app.origin import Sender
 from tools_app.policy.evaluation import evaluate
 from tools_app.policy.layers import ANY, group_policy
 from tools_app.policy.matcher import compile_entries
-from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
+from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import GROUP, PolicyRules, RuleRow
 
 ANY_OTHER_AGENT = "any-other-agent"  # stands for all agents that no rule names

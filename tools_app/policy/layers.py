@@ -6,6 +6,7 @@ Each layer turns the query and the rules into a LayerPolicy, or None if it doesn
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from sessions_app.origin import Sender
 from tools_app.policy.catalog import (
     DEFAULT_PROFILE,
     PROFILES,
@@ -18,7 +19,7 @@ from tools_app.policy.catalog import (
     WEBHOOK_DENY,
 )
 from tools_app.policy.matcher import LayerPolicy, has_only_plugins
-from tools_app.policy.query import PolicyQuery, Sender
+from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import AGENT, GLOBAL, SANDBOX, SUBAGENT, PolicyRules, RuleRow
 
 ANY = "*"

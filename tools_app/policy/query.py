@@ -3,9 +3,11 @@
 It includes the facts about each tool, so that a stored query gives the same result after groups or plugins have changed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+from sessions_app.origin import NO_SENDER, Sender, TokenLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +34,6 @@ class ToolFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
-    """The sender in a group chat, by the names the channel knows them by, in the order in which rules are looked up."""
-
-    id: str = ""
-    e164: str = ""
-    username: str = ""
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLimits:
-    """The tools that the run's access token allows; `name` is the token's public part."""
-
-    name: str
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "allow": list(self.allow), "deny": list(self.deny)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "TokenLimits":
-        return cls(data["name"], tuple(data["allow"]), tuple(data["deny"]))
-
-
-@dataclass(frozen=True, slots=True)
 class PolicyQuery:
     agent: str
     is_owner: bool = False
@@ -67,7 +43,7 @@ class PolicyQuery:
     model: str = ""  # without its provider
     channel: str = ""
     group: str = ""  # empty in a direct chat
-    sender: Sender = Sender()
+    sender: Sender = NO_SENDER
     sandboxed: bool = False
     visiting: bool = False  # a webhook run in one of the owner's own sessions, not in a session of the webhook
     plugins: tuple[str, ...] = ()  # IDs of the enabled plugins and the names of their tools

@@ -11,12 +11,13 @@ from typing import Any, Literal
 from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import InvalidRequest
+from sessions_app.origin import Sender
 from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
 from tools_app.policy.evaluation import evaluate
 from tools_app.policy.expectations import ANY_OTHER_AGENT
 from tools_app.policy.layers import ANY, group_policy, provider_profile_policy, sender_key
 from tools_app.policy.matcher import GROUP_PREFIX, classify_entry, compile_entries, has_only_plugins, normalize_entry
-from tools_app.policy.query import PolicyQuery, Sender
+from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, LIST_FIELDS, SANDBOX, SCOPE_FIELDS, SCOPES, SUBAGENT, PolicyRules, RuleRow
 from tools_app.policy_store import known_agents
 from tools_app.sources.registry import ToolRegistry

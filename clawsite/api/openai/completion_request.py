@@ -12,6 +12,7 @@ from clawsite.api.openai.errors import RequestRejected
 from clawsite.api.openai.input_messages import InputMessages
 from clawsite.routing.attachments import InlineFile
 from clawsite.routing.supplied_history import SuppliedMessage
+from sessions_app.run_request import ClientTool, ClientToolResult
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TOOLS = 128
@@ -24,15 +25,15 @@ NO_PARAMETERS = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """`results` are {callId, text} of the caller's own tools. A request has either results or text."""
+    """`results` are of the caller's own tools. A request has either results or text."""
 
     model: str
     text: str = ""
     files: tuple[InlineFile, ...] = ()
-    results: tuple[dict[str, Any], ...] = ()
+    results: tuple[ClientToolResult, ...] = ()
     past: tuple[SuppliedMessage, ...] = ()
     system: str = ""
-    tools: tuple[dict[str, Any], ...] = ()
+    tools: tuple[ClientTool, ...] = ()
     parameters: dict[str, Any] = field(default_factory=dict)
     thinking: str = ""
     user: str = ""
@@ -83,7 +84,7 @@ class CompletionBody(BaseModel):
             **specific,
         )
 
-    def client_tools(self) -> tuple[dict[str, Any], ...]:
+    def client_tools(self) -> tuple[ClientTool, ...]:
         return () if self.tool_choice == "none" else parse_tools(self.tools or ())
 
     def forced_tool(self) -> Any:
@@ -112,11 +113,11 @@ def parse_thinking(effort: Any, where: str) -> str:
     return THINKING_LEVELS[effort]
 
 
-def parse_tools(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Return tools as {name, description, parameters}. Chat completions wrap them in `function`, responses do not."""
+def parse_tools(tools: Sequence[dict[str, Any]]) -> tuple[ClientTool, ...]:
+    """Return the tools. Chat completions wrap them in `function`, responses do not."""
     if len(tools) > MAX_TOOLS:
         raise RequestRejected(f"tools: {len(tools)} tools exceed the limit of {MAX_TOOLS}", param="tools", code="too_many_tools")
-    specs: dict[str, dict[str, Any]] = {}
+    specs: dict[str, ClientTool] = {}
     size = 0
     for number, tool in enumerate(tools):
         where = f"tools[{number}]"
@@ -135,7 +136,7 @@ def parse_tools(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     return tuple(specs.values())
 
 
-def _parse_tool(function: dict[str, Any], where: str) -> dict[str, Any]:
+def _parse_tool(function: dict[str, Any], where: str) -> ClientTool:
     name, description, parameters = function.get("name"), function.get("description") or "", function.get("parameters")
     if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
         raise RequestRejected(

@@ -10,6 +10,7 @@ from clawsite.api.openai.errors import RequestRejected
 from clawsite.infra.bounded_json import count_values, is_too_deep
 from clawsite.infra.text import make_storable
 from clawsite.routing.supplied_history import SuppliedMessage
+from sessions_app.run_request import ClientToolResult
 
 MAX_SYSTEM_LENGTH = 100_000  # characters
 MAX_ID_LENGTH = 200
@@ -80,7 +81,7 @@ class InputMessages:
             raise RequestRejected(message, param=self._where, code="too_long")
         return prompt
 
-    def split(self) -> tuple[MessageContent, tuple[dict[str, Any], ...], tuple[SuppliedMessage, ...]]:
+    def split(self) -> tuple[MessageContent, tuple[ClientToolResult, ...], tuple[SuppliedMessage, ...]]:
         """Return the new message, or the tool results at the end, and the earlier messages."""
         check_image_count(self._contents, self._where)
         messages, where = self._messages, self._where
@@ -94,5 +95,5 @@ class InputMessages:
             raise RequestRejected(
                 f"{where}: the last message must be from the user or a tool result", param=where, code="invalid_value"
             )
-        results = tuple({"callId": message.call_id, "text": message.text} for message in messages[begin:])
+        results = tuple(ClientToolResult(callId=message.call_id, text=message.text) for message in messages[begin:])
         return MessageContent(), results, tuple(messages[:begin])

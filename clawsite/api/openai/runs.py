@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
@@ -36,7 +35,7 @@ from clawsite.infra.errors import ClawError, InvalidRequest, NotFound
 from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.keys import OPENAI_CHANNEL, parse_key
 from sessions_app.models import Run
-from sessions_app.runs.client_tools import CLIENT_TOOLS, TOOL_RESULTS
+from sessions_app.run_request import Prompt, RunRequest, ToolResults
 from sessions_app.runs.lifecycle import MAX_RUN_ID_LENGTH, AcceptedRun, request_abort
 from sessions_app.runs.results import find_own_run, rebuild_answer_events
 from sessions_app.sessions.service import find_session
@@ -83,9 +82,15 @@ async def start_run(request: HttpRequest, caller: Caller, params: CompletionRequ
     agent = find_requested_agent(request, params.model)
     to = await _find_session_address(request, user, params, agent, run_id)
     fresh = to.key.startswith(f"agent:{agent}:{OPENAI_CHANNEL}:")
-    options = _build_options(params)
-    if model := next((value for name in MODEL_HEADERS if (value := request.headers.get(name))), ""):
-        options["model"] = await db.read(_choose_model, model)
+    model = next((value for name in MODEL_HEADERS if (value := request.headers.get(name))), "")
+    run_request = RunRequest(
+        ToolResults(params.results) if params.results else Prompt(),
+        model=await db.read(_choose_model, model) if model else "",
+        thinking=params.thinking,
+        parameters=params.parameters,
+        extra_system_prompt=params.system,
+        client_tools=params.tools,
+    )
     if params.tools:
         await db.read(_reject_own_tool_names, params)
     inbound = Inbound(
@@ -93,7 +98,7 @@ async def start_run(request: HttpRequest, caller: Caller, params: CompletionRequ
         params.text,
         run_id,
         to,
-        options,
+        run_request,
         files=params.files,
         verbatim=True,
         past=params.past if fresh else (),
@@ -144,17 +149,6 @@ async def _find_session_address(
         return SessionAddress(f"agent:{agent}:openai-user:{name}", agent=agent)
     # Derived from the run ID, so that a repeated Idempotency-Key finds its session and run.
     return SessionAddress(f"agent:{agent}:{OPENAI_CHANNEL}:{uuid5(NAMESPACE_OID, f'{user.pk} {run_id}')}", agent=agent)
-
-
-def _build_options(params: CompletionRequest) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "extraSystemPrompt": params.system,
-        "thinking": params.thinking,
-        "parameters": params.parameters,
-        CLIENT_TOOLS: list(params.tools),
-        TOOL_RESULTS: list(params.results),
-    }
-    return {name: value for name, value in options.items() if value}
 
 
 def _choose_model(model: str) -> str:

@@ -23,6 +23,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import CommandRequested, Inbound, SessionAddress, StopRequested, receive
 from sessions_app.events.epoch import epoch_of_session
+from sessions_app.run_request import Prompt, RunRequest
 from sessions_app.sessions.attachments import MAX_PER_MESSAGE
 from sessions_app.sessions.service import find_session
 from sessions_app.transcript.history import read_history
@@ -114,13 +115,12 @@ async def send_message(
     """Send a message and start a run in the background: follow its events. Returns 200, not 202, if the key was used before."""
     user = request.auth.user
     session = await find_visible_session(user, session_id)
-    options = {"thinking": body.thinking, "model": body.model, "replaces": body.replaces}
     inbound = Inbound(
         user,
         body.message,
         key or f"rest-{uuid4().hex}",
         SessionAddress(session_id=str(session.pk)),
-        {name: value for name, value in options.items() if value},
+        RunRequest(Prompt(body.replaces or ""), model=body.model or "", thinking=body.thinking or ""),
         timeout_seconds=body.timeout_ms / 1000 if body.timeout_ms else None,
         files=[attachment.file() for attachment in body.attachments],
     )

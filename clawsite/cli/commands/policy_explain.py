@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from agents.prepare.effective_tools import find_unavailable_tools, with_agent_model
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.output import print_table, strip_control_characters
+from sessions_app.origin import Sender
 from tools_app.policy.evaluation import PolicyStep, Verdict, evaluate
 from tools_app.policy.matcher import normalize_entry
-from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
+from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy_store import known_agents
 from tools_app.policy_store.policies import current_rules
 from tools_app.policy_store.vocabulary import with_all_tools

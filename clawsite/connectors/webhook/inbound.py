@@ -169,7 +169,7 @@ def _start_run(hook: Hook, row: HookDelivery, wish: WebhookRunRequest) -> Delive
         session=session,
         run_id=f"hook-{row.pk}",
         prompt=wish.prompt,
-        options=wish.options,
+        request=wish.request,
         lane=lanes.CRON,
         timeout_seconds=wish.timeout_seconds,
     )

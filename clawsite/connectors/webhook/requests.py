@@ -7,7 +7,7 @@ operator marked the webhook's senders as trusted. The operator's instructions ar
 import re
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Literal
 from uuid import uuid4
 
 from django.utils.translation import gettext as _
@@ -23,7 +23,8 @@ from clawsite.infra.validation import describe_first_error
 from clawsite.routing.directives import parse_thinking_level
 from clawsite.routing.wake import NOW, WakeMode
 from sessions_app.keys import parse_key
-from sessions_app.origin import WEBHOOK_KEY
+from sessions_app.origin import Origin
+from sessions_app.run_request import RunRequest
 from tools_app.core.hidden_characters import remove_hidden
 from tools_app.core.untrusted_text import wrap_untrusted_text
 from tools_app.policy.catalog import WEBHOOK_CHANNEL
@@ -43,7 +44,7 @@ class WebhookRunRequest:
     prompt: str
     name: str
     session_key: str
-    options: dict[str, Any]
+    request: RunRequest
     timeout_seconds: float | None
     report_mode: WakeMode | None
     wait_seconds: float = 0.0
@@ -119,7 +120,7 @@ def render_request(hook: Hook, facts: TemplateValues) -> WebhookRunRequest | Web
         prompt=build_prompt(hook, words),
         name=hook.name,
         session_key=_build_session_key(hook, render_template(hook.session_key_template, facts)),
-        options=_build_options(hook, hook.model, hook.thinking),
+        request=_build_run_request(hook, hook.model, hook.thinking),
         timeout_seconds=hook.timeout_seconds,
         report_mode=mode if hook.deliver else None,
     )
@@ -134,7 +135,7 @@ def _parse_agent_body(hook: Hook, body: AgentBody) -> WebhookRunRequest:
         prompt=build_prompt(hook, body.message),
         name=" ".join(remove_hidden(body.name)[0].split())[:MAX_NAME_LENGTH] or "Hook",
         session_key=_requested_session_key(hook, body.session_key) if body.session_key else _build_session_key(hook, ""),
-        options=_build_options(hook, body.model or hook.model, body.thinking or hook.thinking),
+        request=_build_run_request(hook, body.model or hook.model, body.thinking or hook.thinking),
         timeout_seconds=body.timeout_seconds or hook.timeout_seconds,
         report_mode=_choose_wake_mode(hook, body.wake_mode) if hook.deliver and body.deliver is not False else None,
         wait_seconds=MAX_WAIT_SECONDS if body.wait_for_completion else 0.0,
@@ -157,14 +158,13 @@ def wrap_untrusted(hook: Hook, words: str) -> str:
     return words if hook.allow_unsafe else wrap_untrusted_text(remove_hidden(words)[0], f"the webhook {hook.slug!r}")
 
 
-def _build_options(hook: Hook, model: str, thinking: str) -> dict[str, Any]:
-    """Return the options of the run. The tool policy and the sandbox read the webhook from the first one."""
-    wishes = {
-        WEBHOOK_KEY: hook.slug,
-        "model": choose_model(model) if model else "",
-        "thinking": parse_thinking_level(thinking) if thinking else "",
-    }
-    return {name: value for name, value in wishes.items() if value}
+def _build_run_request(hook: Hook, model: str, thinking: str) -> RunRequest:
+    """Build the request of the run. The tool policy and the sandbox read the webhook from its origin."""
+    return RunRequest(
+        origin=Origin(webhook=hook.slug),
+        model=choose_model(model) if model else "",
+        thinking=parse_thinking_level(thinking) if thinking else "",
+    )
 
 
 def _build_session_key(hook: Hook, rendered: str) -> str:

@@ -17,6 +17,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import CommandRequested, Inbound, StopRequested, find_session_or_none, receive
 from sessions_app.models import Run
+from sessions_app.run_request import RunRequest
 from sessions_app.runs import lanes
 from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
@@ -41,21 +42,17 @@ class RunRequestParams(ToSession):
     attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MAX_PER_MESSAGE)
 
     def inbound(
-        self, call: Call, *, timeout: float | None, lane: str = lanes.MAIN, verbatim: bool = False, **options: Any
+        self, call: Call, request: RunRequest, *, timeout: float | None, lane: str = lanes.MAIN, verbatim: bool = False
     ) -> Inbound:
-        all_options = {"thinking": self.thinking, "model": self.model, **options}
-        given = {name: value for name, value in all_options.items() if value}
-        files = [attachment.file() for attachment in self.attachments]
-        to, seconds = self.address, timeout or None
         return Inbound(
             call.user,
             self.message,
             self.idempotency_key,
-            to,
-            given,
+            self.address,
+            request,
             lane=lane,
-            timeout_seconds=seconds,
-            files=files,
+            timeout_seconds=timeout or None,
+            files=[attachment.file() for attachment in self.attachments],
             verbatim=verbatim,
         )
 
@@ -115,13 +112,12 @@ async def agent(call: Call, params: AgentParams) -> AgentAnswer | AnswerWithFoll
         raise InvalidRequest("provider requires model, for example provider openai and model gpt-5")
     if params.expected_existing_session_id:
         check_session_unchanged(await db.read(find_session_or_none, call.user, params.address), params.expected_existing_session_id)
-    inbound = params.inbound(
-        call,
-        timeout=params.timeout,
-        lane=params.lane or lanes.MAIN,
-        extraSystemPrompt=params.extra_system_prompt,
-        model=f"{params.provider}/{params.model}" if params.provider and params.model else params.model,
+    request = RunRequest(
+        model=f"{params.provider}/{params.model}" if params.provider else params.model or "",
+        thinking=params.thinking or "",
+        extra_system_prompt=params.extra_system_prompt or "",
     )
+    inbound = params.inbound(call, request, timeout=params.timeout, lane=params.lane or lanes.MAIN)
     try:
         accepted = await receive(inbound)
     except StopRequested:

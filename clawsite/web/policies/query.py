@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from agents.prepare.effective_tools import with_agent_model
-from tools_app.policy.query import PolicyQuery, Sender
+from sessions_app.origin import Sender
+from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
 from tools_app.policy_store.vocabulary import with_all_tools
 

@@ -19,6 +19,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import CommandRequested, SessionAddress, StopRequested, find_session_or_none, receive
 from sessions_app.models import Run
+from sessions_app.run_request import Prompt, RunRequest
 from sessions_app.runs.lifecycle import request_abort
 from sessions_app.sessions import selectors
 from sessions_app.sessions.service import inject_message
@@ -70,8 +71,9 @@ async def chat_send(call: Call, params: SendParams) -> SendAnswer | AnswerWithFo
     """
     timeout = params.timeout_ms / 1000 if params.timeout_ms else None
     try:
+        request = RunRequest(Prompt(params.replaces or ""), model=params.model or "", thinking=params.thinking or "")
         verbatim = params.suppress_command_interpretation
-        accepted = await receive(params.inbound(call, timeout=timeout, verbatim=verbatim, replaces=params.replaces))
+        accepted = await receive(params.inbound(call, request, timeout=timeout, verbatim=verbatim))
     except StopRequested:
         stopped = await abort_runs(call, params.address, None, "stop")
         return SendAnswer(ok=True, command="stop", aborted=stopped["aborted"], runIds=stopped["runIds"])
