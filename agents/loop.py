@@ -1,13 +1,15 @@
 """The agent loop: ask the model, run the tool calls it requests, ask again.
 
-Pure: the model is `ask`, the tools are `use`, and everything that happens is yielded as an event. The loop stores nothing; it
-continues from the stored history, so any worker can continue a run whose worker died.
+Pure: the model is `ask`, the tools are `use`, and everything that happens is yielded as an event. The loop stores nothing:
+`record` stores each answer before it is yielded, and `use` each step of a tool call. The loop continues from the stored history,
+so any worker can continue a run whose worker died.
 """
 
 import base64
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from agents.llm.base import Usage
 from agents.llm.events import AskEvent, Replied
@@ -41,7 +43,11 @@ class TurnsUsedUp:
 UseEvent = ToolEvent | Parked
 LoopEvent = AskEvent | UseEvent | HandedOver | TurnsUsedUp
 Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]
-Use = Callable[[Sequence[ToolCallRequest]], AsyncGenerator[UseEvent, None]]
+Decisions = TypeVar("Decisions")
+# Stores an answer to these messages and decides its tool calls.
+Record = Callable[[Replied, Sequence[Message]], Awaitable[Decisions]]
+# Runs tool calls that follow these messages. The decisions are None if the calls were left by an earlier worker.
+Use = Callable[[Sequence[ToolCallRequest], Sequence[Message], Decisions | None], AsyncGenerator[UseEvent, None]]
 IsClientTool = Callable[[ToolCallRequest], bool]
 
 # OpenAI rejects longer IDs when they are sent back; some providers put kilobytes into them.
@@ -54,7 +60,8 @@ async def converse(
     history: Sequence[Message],
     *,
     ask: Ask,
-    use: Use,
+    record: Record[Decisions],
+    use: Use[Decisions],
     max_turns: int = 50,
     is_callers: IsClientTool = lambda call: False,
     id_mark: str = "",
@@ -64,11 +71,12 @@ async def converse(
     Calls to client tools are not run here: once all other calls have results, they end the loop with `HandedOver`.
     """
     messages = normalize_history(history)
+    decisions: Decisions | None = None
     while True:
         if calls := find_unanswered_calls(messages):
             results: list[ToolResultMessage] = []
             ours = [call for call in calls if not is_callers(call)]
-            async with aclosing(use(ours)) as events:
+            async with aclosing(use(ours, messages, decisions)) as events:
                 async for event in events:
                     yield event
                     match event:
@@ -87,31 +95,41 @@ async def converse(
         if count_turns(messages) >= max_turns:
             yield TurnsUsedUp(max_turns)
             return
-        reply = None
+        answered = False
         async with aclosing(ask(messages)) as answer:
             async for ask_event in answer:
                 if isinstance(ask_event, Replied):
-                    ask_event = reply = replace(ask_event, message=make_call_ids_unique(ask_event.message, messages, id_mark))
+                    ask_event = replace(ask_event, message=make_call_ids_unique(ask_event.message, messages, id_mark))
+                    decisions = await record(ask_event, messages)
+                    messages, answered = [*messages, ask_event.message], True
                 yield ask_event
-        if reply is None:
+        if not answered:
             raise RuntimeError("the model's stream ended without an answer")
-        messages = [*messages, reply.message]
 
 
 async def run_single_call(
-    history: Sequence[Message], call: ToolCallRequest, *, new_id: Callable[[], str], use: Use, id_mark: str = ""
+    history: Sequence[Message],
+    call: ToolCallRequest,
+    *,
+    new_id: Callable[[], str],
+    record: Record[Decisions],
+    use: Use[Decisions],
+    id_mark: str = "",
 ) -> AsyncGenerator[LoopEvent, None]:
     """Run one tool call requested by a person, without a model: record it as an answer with that call, then run it.
 
     The history ends with the request or, if the run was recovered from a dead worker, with the call.
     """
     messages = normalize_history(history)
+    decisions: Decisions | None = None
     if messages and isinstance(messages[-1], UserMessage):
-        reply = make_call_ids_unique(AssistantMessage(text="", tool_calls=(call,)), messages, id_mark)
-        yield Replied(new_id(), 1, reply, Usage(), model="", finish_reason="invoked")
-        messages = [*messages, reply]
+        message = make_call_ids_unique(AssistantMessage(text="", tool_calls=(call,)), messages, id_mark)
+        reply = Replied(new_id(), 1, message, Usage(), model="", finish_reason="invoked")
+        decisions = await record(reply, messages)
+        yield reply
+        messages = [*messages, message]
     if calls := find_unanswered_calls(messages):
-        async with aclosing(use(calls)) as events:
+        async with aclosing(use(calls, messages, decisions)) as events:
             async for event in events:
                 yield event
 

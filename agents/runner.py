@@ -1,10 +1,10 @@
 """Work on one run, from claim to end.
 
     1 resolve model   2 choose credentials   3 take the session   4 build tools   5 load history     (prepare/run_plan.py)
-    6 stream          7 execute tools                                              (loop.py, tool_turns.py, tools_app)
+    6 stream          7 execute tools                                              (loop.py, tool_calls/turns.py)
     8 persist                                                                      (here, through run_store.py)
 
-A history that is too long for the model is summarized between two steps (compactor.py), and the loop starts again.
+If the model can't take the history, the run recovers in one place (`_recover`), and the loop starts again.
 
 Everything the loop yields is committed before the loop continues, so a run whose worker died continues after its last step.
 """
@@ -29,7 +29,7 @@ from agents.llm.retry import ask_model
 from agents.loop import HandedOver, LoopEvent, Parked, TurnsUsedUp, converse, run_single_call
 from agents.prepare.run_plan import RunPlan, prepare_run
 from agents.run_store import RunStore
-from agents.tool_turns import ToolTurns
+from agents.tool_calls.turns import ToolTurns
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import tracing
@@ -56,7 +56,8 @@ class Runner:
         self.abandoned = False  # a database write failed: the run is released once the database works again
         self._plan: RunPlan
         self._span = start_run_span(claimed)
-        self._tools = ToolTurns(claimed, self._store, self._span.header)
+        self._abort = asyncio.Event()  # asks running tool calls to stop
+        self._turns = ToolTurns(claimed, self._store, span=self._span.header, abort=self._abort)
         self._compactor = Compactor(claimed, self.open, self._span.header)
 
     def start(self) -> "asyncio.Task[None]":
@@ -65,13 +66,13 @@ class Runner:
 
     def extend_lease(self, until: float) -> None:
         """Allow tool calls to start until this `clock.boot_time`."""
-        self._store.may_act_until = until
+        self._store.extend_lease(until)
 
     def stop(self, to: Run.Status | None, reason: str) -> None:
         """End the run as `to`, or freeze it if `to` is WAITING; None leaves it to another worker (drained, lease lost)."""
         if self._stop_reason is None and self.open.owner and not self.open.owner.done():
             self._stop_reason = (to, reason)
-            self._tools.abort.set()
+            self._abort.set()
             self.open.owner.cancel()
 
     async def _run(self) -> None:
@@ -136,24 +137,29 @@ class Runner:
             raise LeaseLost(f"run {self.claimed.pk} was answered by another worker")
 
     async def _converse(self) -> None:
-        """Run the loop to its end. If the history gets too long, compact it and continue after the last stored step."""
+        """Run the loop to its end. After a recovery, continue after the last stored step."""
         while True:
-            self._tools.plan, self._tools.messages = self._plan, self._plan.past.messages
             try:
                 async with aclosing(self._conversation()) as events:
                     async for event in events:
                         await self._persist(event)
                 return
-            except (ProviderError, ContextAlmostFull) as full:
-                self._plan = await self._compactor.make_room(self._plan, full)
+            except (ProviderError, ContextAlmostFull) as problem:
+                self._plan = await self._recover(self._plan, problem)
+
+    async def _recover(self, plan: RunPlan, problem: ProviderError | ContextAlmostFull) -> RunPlan:
+        """Return a plan with which the run can continue, or raise the problem. Recovery from model failures happens only here."""
+        return await self._compactor.make_room(plan, problem)
 
     def _conversation(self) -> AsyncGenerator[LoopEvent, None]:
         plan = self._plan
+        record, use = partial(self._turns.record_answer, plan), partial(self._turns.use, plan)
         mark = "" if plan.past.is_complete else f"_{self.claimed.pk}"
         if plan.invoked_call:
-            return run_single_call(plan.past.messages, plan.invoked_call, new_id=new_message_id, use=self._tools.use, id_mark=mark)
+            single = partial(run_single_call, plan.past.messages, plan.invoked_call, new_id=new_message_id)
+            return single(record=record, use=use, id_mark=mark)
         turns = plan.past.turns_before + plan.agent.max_turns
-        loop = partial(converse, plan.past.messages, ask=self._ask, use=self._tools.use)
+        loop = partial(converse, plan.past.messages, ask=self._ask, record=record, use=use)
         return loop(max_turns=turns, is_callers=self._is_client_tool, id_mark=mark)
 
     def _is_client_tool(self, call: ToolCallRequest) -> bool:
@@ -178,11 +184,9 @@ class Runner:
                 self.open.begin(message_id, attempt)
             case AttemptReset():
                 await self._store.retry(event)
-            case Replied():
+            case Replied(message=message):  # stored by the tool turns, together with the decisions about its calls
                 self._compactor.reset_attempts()
-                self._end_stored = not event.message.tool_calls
-                turn = await self._tools.propose_calls(event.message.tool_calls)
-                self._tools.decided |= await self._store.reply(event, turn, self._plan)
+                self._end_stored = not message.tool_calls
             case TurnsUsedUp(limit):
                 self._end_stored = True
                 error = f"turn limit reached ({limit} model calls): raise the agent's turns per run or ask for less"
@@ -194,10 +198,9 @@ class Runner:
                 self._end_stored = True
                 await self._store.park(reason)
             case _:
-                pass  # tool events were stored by the journal before they were yielded
+                pass  # tool events were stored before they were yielded
 
     async def _ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
-        self._tools.messages = messages
         self._compactor.check(self._plan, messages)
         shown = limit_images(messages, takes_images=takes_images(self._plan.model.display_name))
         request = replace(self._plan.request, messages=tuple(shown))

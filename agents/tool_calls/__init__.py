@@ -1,1 +1,1 @@
-"""Decide on the tool calls of one model turn."""
+"""The path of a tool call: guard, hooks, plan, authorize, start, run, record."""

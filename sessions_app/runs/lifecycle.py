@@ -138,6 +138,12 @@ def _abort_run(run: Run, session: Session, reason: str) -> AbortResult:
     return AbortResult(run.run_id, run.pk, ended=True)
 
 
+def find_stop_request(run_pk: int) -> str | None:
+    """Return the reason of a stop request for a run, or None if there is none."""
+    reason = Run.objects.filter(pk=run_pk, abort_requested_at__isnull=False).values_list("abort_reason", flat=True).first()
+    return None if reason is None else reason or "rpc"
+
+
 def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, error: str = "") -> None:
     """End a run that no worker holds. Modules with state for it, such as approval requests, receive `unowned_run_ended`."""
     undecided, results = tool_calls.close_waiting(run.pk, reason) if run.status == Run.Status.WAITING else ([], [])

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agents import runner, tool_turns
+from agents import runner
 from agents.context.workspace import ensure_workspace
 from agents.models import Agent
+from agents.tool_calls import turns
 from clawsite.infra.errors import Unavailable
 from sessions_app.models import Attachment, TranscriptEntry
 from sessions_app.runs import lifecycle
@@ -313,7 +314,7 @@ async def test_repeated_call_that_never_runs_is_a_loop(harness: WorkerHarness, f
 
 
 @pytest.mark.parametrize(
-    ("module", "step"), [(runner, "ask_model"), (tool_turns, "list_steps")], ids=["before the answer", "before the call"]
+    ("module", "step"), [(runner, "ask_model"), (turns, "run_tool_calls")], ids=["before the answer", "before the call"]
 )
 async def test_loop_detection_survives_worker_takeover(harness: WorkerHarness, files, monkeypatch, module, step):
     really, times = getattr(module, step), itertools.count(1)

@@ -115,10 +115,10 @@ async def park(harness: WorkerHarness, prompt: str) -> int:
     return run_pk
 
 
-async def test_deferred_call_parks_the_run_until_its_row_is_settled(harness: WorkerHarness, answers):
+async def test_deferred_call_parks_the_run_until_its_row_is_settled(harness: WorkerHarness, answers, eventually):
     answer = answers("a")
     run_pk = await park(harness, answer.prompt() + "[[text=done]]")
-    assert not harness.busy
+    await eventually(lambda: not harness.busy)
     assert Run.objects.get(pk=run_pk).reason == "file"
     (call,) = calls_of(run_pk)
     assert (call.status, call.deferred) == ("waiting", {"kind": "file", "ref": str(answer.path), "until": None})

@@ -62,8 +62,16 @@ class World:
         finally:
             self.closed.append("ask")
 
-    async def use(self, calls: Sequence[ToolCallRequest]) -> AsyncGenerator[UseEvent, None]:
+    async def record(self, reply: Replied, messages: Sequence[Message]) -> str:
+        assert list(messages) == self.asked_with[-1]
+        return f"decisions of {reply.message_id}"
+
+    async def use(
+        self, calls: Sequence[ToolCallRequest], messages: Sequence[Message], decisions: str | None
+    ) -> AsyncGenerator[UseEvent, None]:
         try:
+            assert list(calls) == find_unanswered_calls(messages)
+            assert decisions == (f"decisions of m{len(self.asked_with)}" if self.asked_with else None)
             self.used.append([each.id for each in calls])
             for each in reversed(calls) if self._last_first else calls:
                 ref = CallRef(each.id, each.name, each.arguments)
@@ -76,7 +84,7 @@ class World:
             self.closed.append("use")
 
     async def converse(self, *history: Message, max_turns: int = 50) -> list[LoopEvent]:
-        return [event async for event in converse(history, ask=self.ask, use=self.use, max_turns=max_turns)]
+        return [event async for event in converse(history, ask=self.ask, record=self.record, use=self.use, max_turns=max_turns)]
 
 
 def journal_of(events: Sequence[LoopEvent]) -> list[Message]:
@@ -173,12 +181,12 @@ async def test_unparsable_arguments_reach_the_tool_executor() -> None:
     seen: list[ToolCallRequest] = []
     world = World(AssistantMessage("", tool_calls=(broken,)), AssistantMessage("sorry"))
 
-    async def use(calls: Sequence[ToolCallRequest]) -> AsyncGenerator[UseEvent, None]:
+    async def use(calls: Sequence[ToolCallRequest], *_: object) -> AsyncGenerator[UseEvent, None]:
         seen.extend(calls)
         for each in calls:
             yield ToolEnded(CallRef(each.id, each.name, {}), text_result(each.error, is_error=True))
 
-    events = [event async for event in converse([HELLO], ask=world.ask, use=use)]
+    events = [event async for event in converse([HELLO], ask=world.ask, record=world.record, use=use)]
     assert seen == [broken]
     assert world.asked_with[1][-1] == ToolResultMessage("a", "read", "not valid JSON", True)
     assert isinstance(events[-1], Replied)
@@ -196,11 +204,11 @@ async def test_empty_and_duplicate_call_ids_are_made_unique_first() -> None:
 
 
 async def test_tool_without_a_result_raises_an_error() -> None:
-    async def use(calls: Sequence[ToolCallRequest]) -> AsyncGenerator[UseEvent, None]:
+    async def use(calls: Sequence[ToolCallRequest], *_: object) -> AsyncGenerator[UseEvent, None]:
         yield ToolStarted(CallRef(calls[0].id, "read", {}))
 
     with pytest.raises(RuntimeError, match="without a result"):
-        _ = [event async for event in converse([HELLO, wants("a")], ask=World().ask, use=use)]
+        _ = [event async for event in converse([HELLO, wants("a")], ask=World().ask, record=World().record, use=use)]
 
 
 async def test_model_failure_is_raised_unchanged() -> None:
@@ -209,7 +217,7 @@ async def test_model_failure_is_raised_unchanged() -> None:
         raise ProviderError(FailureKind.AUTH, "no key")
 
     with pytest.raises(ProviderError):
-        _ = [event async for event in converse([HELLO], ask=ask, use=World().use)]
+        _ = [event async for event in converse([HELLO], ask=ask, record=World().record, use=World().use)]
 
 
 async def test_cancelling_the_loop_closes_the_model_stream() -> None:
@@ -225,7 +233,7 @@ async def test_cancelling_the_loop_closes_the_model_stream() -> None:
             closed.set()
 
     async def read() -> None:
-        async for _ in converse([HELLO], ask=ask, use=World().use):
+        async for _ in converse([HELLO], ask=ask, record=World().record, use=World().use):
             pass
 
     task = asyncio.create_task(read())

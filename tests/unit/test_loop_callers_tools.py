@@ -20,12 +20,18 @@ async def said_by(answers, history):
         yield MessageStarted("m", 1)
         yield Replied("m", 1, left.pop(0), Usage(), "x", "stop")
 
-    async def use(calls) -> AsyncGenerator:
+    async def record(reply, messages) -> None:
+        return None
+
+    async def use(calls, messages, decisions) -> AsyncGenerator:
         for call in calls:
             used.append(call.id)
             yield ToolEnded(CallRef(call.id, call.name, {}), text_result("done"))
 
-    events = [event async for event in converse(history, ask=ask, use=use, is_callers=lambda call: call.name == "weather")]
+    def theirs(call) -> bool:
+        return call.name == "weather"
+
+    events = [event async for event in converse(history, ask=ask, record=record, use=use, is_callers=theirs)]
     return events, used
 
 

@@ -4,20 +4,19 @@ These functions run on the writer thread in a transaction and may be retried, so
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from agents.llm.messages import ToolCallRequest
 from agents.prepare.run_plan import RunPlan
+from agents.tool_calls.propose import ProposedCall
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from sessions_app.runs import queue, tool_calls
 from sessions_app.runs.queue import ClaimedRun
 from sessions_app.runs.tool_calls import CallDecision
 from tools_app.authorize import Authorization, authorize_tool_call
-from tools_app.core.definition import CallRef
 from tools_app.core.supervision import SupervisedCall, Supervision
-from tools_app.loop_guard import LoopVerdict, build_denied_result
+from tools_app.loop_guard import build_denied_result
 from tools_app.policy_store.policies import current_rules
 from tools_app.sources.offered import read_current_offer
 
@@ -31,31 +30,44 @@ MAX_TOOL_NAME_LENGTH = 128  # characters of a tool name that are stored; the mod
 
 
 @dataclass(frozen=True, slots=True)
-class ProposedCalls:
-    """The calls of one answer to authorize, with what is already known about each, by call ID."""
+class DecidedCall:
+    """A proposed call and the decision about it."""
 
-    calls: Sequence[ToolCallRequest]
-    supervised: Mapping[str, SupervisedCall] = field(default_factory=dict)
-    opinions: Mapping[str, LoopVerdict] = field(default_factory=dict)  # from the loop guard
+    proposed: ProposedCall
+    authorization: Authorization
+
+    @property
+    def waits_for_approval(self) -> bool:
+        return self.authorization.effect == "ask"
+
+    @property
+    def depends_on_files(self) -> bool:
+        supervision = self.authorization.supervision
+        return bool(supervision and supervision.plan and supervision.plan.depends_on_files)
 
 
-def decide_calls_again(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan) -> dict[str, Authorization]:
+Decisions = Mapping[str, DecidedCall]  # by call ID
+
+
+def authorize_calls_again(claimed: ClaimedRun, calls: Sequence[ProposedCall], plan: RunPlan) -> Decisions:
+    """Authorize calls left by an earlier worker: policies or approvals may have changed since."""
     queue.write_step(claimed)  # checks the fence: a decision alone would not, and could undo what the next owner has done
-    return decide_calls(claimed, turn, plan)
+    return authorize_calls(claimed, calls, plan)
 
 
-def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why: str = "") -> dict[str, Authorization]:
+def authorize_calls(claimed: ClaimedRun, calls: Sequence[ProposedCall], plan: RunPlan, *, why: str = "") -> Decisions:
     """Authorize all calls of a turn with the current rules and tools, and publish denials and approval requests."""
     toolset, rules = plan.toolset, current_rules()
     now = read_current_offer(toolset.query.tools)
-    decided: dict[str, Authorization] = {}
-    for call in turn.calls:
+    decided: dict[str, DecidedCall] = {}
+    for proposed in calls:
+        call = proposed.call
         authorization = authorize_tool_call(
-            CallRef(call.id, call.name, call.arguments),
+            proposed.ref,
             toolset=toolset,
             rules=rules,
             now=now,
-            supervise=partial(_supervise, claimed, turn.supervised.get(call.id), why, rules.version),
+            supervise=partial(_supervise, claimed, proposed.supervised, why, rules.version),
         )
         if authorization.effect == "hand_over" and call.error:
             reason = f"invalid_arguments: the arguments could not be read: {call.error} Send them as one JSON object."
@@ -63,13 +75,13 @@ def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why
                 authorization, effect="deny", layer=NOT_OFFERED, rule=call.error, reason=reason, code="invalid_arguments"
             )
         if authorization.effect == "deny":
-            reason = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.denial, turn.opinions[call.id]).text
+            reason = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.denial, proposed.verdict).text
             authorization = replace(authorization, reason=reason)
-        decided[call.id] = authorization
-    decisions = [_to_decision(call, decided[call.id]) for call in turn.calls]
+        decided[call.id] = DecidedCall(proposed, authorization)
+    decisions = [_to_decision(each.proposed, each.authorization) for each in decided.values()]
     tool_calls.record_decisions(claimed, decisions)
     for decision in decisions:
-        supervision = decided[decision.call_id].supervision
+        supervision = decided[decision.call_id].authorization.supervision
         if decision.status == ToolCall.Status.REFUSED:
             tool_calls.record_denial(claimed, decision)
         elif supervision and supervision.newly_requested:
@@ -83,11 +95,11 @@ def _supervise(claimed: ClaimedRun, call: SupervisedCall | None, why: str, versi
     return call.decide(claimed, why=why, version=version)
 
 
-def _to_decision(call: ToolCallRequest, authorization: Authorization) -> CallDecision:
+def _to_decision(proposed: ProposedCall, authorization: Authorization) -> CallDecision:
     return CallDecision(
-        call_id=call.id,
-        name=call.name[:MAX_TOOL_NAME_LENGTH],
-        arguments=call.arguments,
+        call_id=proposed.call.id,
+        name=proposed.call.name[:MAX_TOOL_NAME_LENGTH],
+        arguments=proposed.call.arguments,
         status=STATUS_BY_EFFECT[authorization.effect],
         refused_by=authorization.layer,
         message=authorization.reason,
