@@ -124,7 +124,9 @@ def _store_reply(
         return decide(claimed)
     last = lifecycle.build_end_event(Run.Status.COMPLETED, event.finish_reason, startedAt=claimed.started_ms, usage=meta["usage"])
     queue.write_step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
-    outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=claimed.channel, payloads=[{"text": message.text}])
+    # A message from a channel is answered there, even if its session is not a chat of that channel.
+    channel = claimed.request.origin.channel or claimed.channel
+    outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=channel, payloads=[{"text": message.text}])
     return None
 
 

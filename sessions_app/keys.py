@@ -100,6 +100,16 @@ def parse_key(text: str, *, default_agent: str = DEFAULT_AGENT) -> SessionKey:
     return SessionKey(agent, tuple(part.lower() if part.lower() in grammar else part for part in rest))
 
 
+def make_chat_key(agent: str, channel: str, *, peer: str = "", group: str = "", thread: str = "") -> SessionKey:
+    """Build the key of a group, or of a direct chat with a peer. Raise InvalidRequest for IDs that would name another chat."""
+    chat = ("group", group) if group else ("dm", peer)
+    text = ":".join(("agent", agent, channel, *chat, *(("thread", thread) if thread else ())))
+    key = parse_key(text)
+    if str(key) != text or (key.channel, key.group, key.thread) != (channel, group, thread):
+        raise InvalidRequest(f"IDs can't be used in a session key: chat {peer or group!r}, thread {thread!r}")
+    return key
+
+
 def is_agent_name(text: str) -> bool:
     """Return whether this is a valid agent ID."""
     return bool(_AGENT_PATTERN.fullmatch(text))

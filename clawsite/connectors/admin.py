@@ -1,3 +1,5 @@
-"""The admin pages of all connectors. The modules register themselves."""
+"""Loads the admin pages of all connectors, for Django. The modules register themselves."""
 
-from clawsite.connectors.webhook import admin, admin_log  # noqa: F401
+from clawsite.connectors.apps import load_modules
+
+load_modules("admin")

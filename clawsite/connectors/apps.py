@@ -1,8 +1,9 @@
+from importlib import import_module
+
 from django.apps import AppConfig
-from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-WEBHOOK_CLEANUP_SECONDS = 600.0  # interval between deletions of old webhook deliveries
+CONNECTORS = ("webhook",)  # each is a package here, with the modules models, admin and tasks
 
 
 class ConnectorsConfig(AppConfig):
@@ -12,22 +13,10 @@ class ConnectorsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from clawsite.infra import periodic
-
-        periodic.register("webhook results", lambda: settings.POLL_SECONDS, _report_webhook_results)
-        periodic.register("webhook log cleanup", lambda: WEBHOOK_CLEANUP_SECONDS, _clean_up_webhook_deliveries)
+        load_modules("tasks")
 
 
-# Imported inside the functions, because these modules load the agents, which most commands do not need.
-
-
-async def _report_webhook_results() -> None:
-    from clawsite.connectors.webhook import outbound
-
-    await outbound.report_results()
-
-
-async def _clean_up_webhook_deliveries() -> None:
-    from clawsite.connectors.webhook import outbound
-
-    await outbound.clean_up_deliveries()
+def load_modules(name: str) -> None:
+    """Import the module of this name of every connector."""
+    for connector in CONNECTORS:
+        import_module(f"clawsite.connectors.{connector}.{name}")

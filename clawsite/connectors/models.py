@@ -1,5 +1,5 @@
-"""The tables of all connectors."""
+"""Loads the tables of all connectors, for Django."""
 
-from clawsite.connectors.webhook.models import Hook, HookDelivery, SpentSignature
+from clawsite.connectors.apps import load_modules
 
-__all__ = ["Hook", "HookDelivery", "SpentSignature"]
+load_modules("models")

@@ -18,8 +18,9 @@ from clawsite.infra.observability import tracing
 from clawsite.routing.attachments import InlineFile, store_files
 from clawsite.routing.directives import CommandInvocation, MessageOverrides, parse_directive
 from clawsite.routing.supplied_history import SuppliedMessage, store_message_files, to_entries
-from sessions_app.keys import DEFAULT_AGENT, make_main_key, parse_key
+from sessions_app.keys import DEFAULT_AGENT, make_chat_key, make_main_key, parse_key
 from sessions_app.models import Session
+from sessions_app.origin import Origin
 from sessions_app.run_request import ORDINARY_REQUEST, RunRequest, ToolResults
 from sessions_app.runs import lanes
 from sessions_app.runs.lifecycle import AcceptedRun, accept_run
@@ -34,6 +35,12 @@ class SessionAddress:
     key: str = ""
     session_id: str = ""
     agent: str = ""
+
+    @classmethod
+    def of_chat(cls, origin: Origin, agent: str = DEFAULT_AGENT) -> "SessionAddress":
+        """Return the session of the chat that a message comes from."""
+        key = make_chat_key(agent, origin.channel, peer=origin.peer, group=origin.group, thread=origin.thread)
+        return cls(str(key), agent=agent)
 
     def own_key(self) -> str:
         if not self.key:

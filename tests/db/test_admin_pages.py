@@ -16,7 +16,7 @@ from django.urls import reverse
 import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from agents.models import Agent
 from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User
-from clawsite.connectors.models import Hook, HookDelivery
+from clawsite.connectors.webhook.models import Hook, HookDelivery
 from clawsite.gateway.models import Device, DeviceToken, NodeInvocation, PairingRequest
 from clawsite.infra import clock
 from clawsite.infra.models import AuditEntry

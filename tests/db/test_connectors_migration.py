@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from clawsite.accounts.models import User
-from clawsite.connectors.models import Hook, HookDelivery, SpentSignature
+from clawsite.connectors.webhook.models import Hook, HookDelivery, SpentSignature
 
 pytestmark = pytest.mark.dialect
 

@@ -9,8 +9,8 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from clawsite.connectors.models import Hook, HookDelivery
 from clawsite.connectors.webhook import service
+from clawsite.connectors.webhook.models import Hook, HookDelivery
 from clawsite.connectors.webhook.presets import PRESETS
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Run

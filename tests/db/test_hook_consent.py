@@ -7,8 +7,8 @@ from django.test import Client
 from django.urls import reverse
 
 from clawsite.cli.doctor import database
-from clawsite.connectors.models import Hook
 from clawsite.connectors.webhook import consent, inbound, service
+from clawsite.connectors.webhook.models import Hook
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, NotFound, Unavailable
 from clawsite.infra.models import AuditEntry

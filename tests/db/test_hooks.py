@@ -9,9 +9,9 @@ from django.db import connection
 
 from agents.models import Agent
 from clawsite.accounts.models import User
-from clawsite.connectors.models import Hook, HookDelivery, SpentSignature
 from clawsite.connectors.webhook import delivery_log, inbound, outbound, service
 from clawsite.connectors.webhook.inbound import DeliveryUnauthorized
+from clawsite.connectors.webhook.models import Hook, HookDelivery, SpentSignature
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound, QueueFull, TooManyAttempts, Unavailable
 from clawsite.infra.models import AuditEntry

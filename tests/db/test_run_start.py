@@ -10,6 +10,8 @@ from clawsite.infra import db, sql
 from clawsite.infra.errors import NotFound
 from clawsite.routing.inbound import Inbound, SessionAddress, open_session, receive
 from sessions_app.models import Run, Session
+from sessions_app.origin import Origin, Sender
+from sessions_app.run_request import RunRequest
 from sessions_app.sessions.service import delete_session
 from tools_app.models import ExecRule
 
@@ -79,3 +81,14 @@ async def test_message_to_unknown_session_is_refused(user):
 
 def send(user, text):
     return receive(Inbound(user, text, f"run {text}", SessionAddress(KEY)))
+
+
+async def test_message_from_a_channel_opens_the_session_of_its_chat(user):
+    origin = Origin(
+        "telegram", account="bot", group="-100", thread="5", sender=Sender(id="77", username="@anna"), reply_to="-100/5"
+    )
+    for text in ("one", "two"):
+        await receive(Inbound(user, text, f"telegram:{text}", SessionAddress.of_chat(origin, "main"), RunRequest(origin=origin)))
+    runs = await db.read(lambda: list(Run.objects.select_related("session").order_by("pk")))
+    assert {(run.session.key, run.session.channel) for run in runs} == {("agent:main:telegram:group:-100:thread:5", "telegram")}
+    assert [run.request.origin for run in runs] == [origin] * 2

@@ -7,8 +7,8 @@ import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from clawsite import asgi
-from clawsite.connectors.models import HookDelivery, SpentSignature
 from clawsite.connectors.webhook import delivery_log, inbound
+from clawsite.connectors.webhook.models import HookDelivery, SpentSignature
 from clawsite.infra import bounded_json, clock, request_body
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app.models import Run

@@ -16,7 +16,7 @@ from agents.context.workspace import ensure_workspace
 from agents.selectors import find_agent
 from clawsite.accounts import tokens
 from clawsite.accounts.models import BrowserSession, User
-from clawsite.connectors.models import Hook
+from clawsite.connectors.webhook.models import Hook
 from clawsite.gateway.devices import tokens as device_tokens
 from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock

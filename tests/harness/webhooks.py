@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from clawsite.accounts.models import User
-from clawsite.connectors.models import Hook
 from clawsite.connectors.webhook import consent, delivery_log, inbound, service
 from clawsite.connectors.webhook.delivery_log import IncomingDelivery
 from clawsite.connectors.webhook.inbound import DeliveryResult
+from clawsite.connectors.webhook.models import Hook
 from clawsite.connectors.webhook.signatures import sign_body
 from clawsite.infra import clock
 

@@ -7,8 +7,8 @@ import json
 import httpx
 import pytest
 
-from clawsite.connectors.models import Hook, HookDelivery
 from clawsite.connectors.webhook import service
+from clawsite.connectors.webhook.models import Hook, HookDelivery
 from clawsite.infra import clock
 from sessions_app.models import Run, SystemEvent, ToolCall, TranscriptEntry
 from tests.harness.webhooks import create_webhook

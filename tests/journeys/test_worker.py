@@ -7,7 +7,9 @@ import pytest
 from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from clawsite.infra import bus
-from sessions_app.models import Run, Session
+from sessions_app.models import Outbox, Run, Session
+from sessions_app.origin import Origin
+from sessions_app.run_request import RunRequest
 from sessions_app.runs import lifecycle, queue
 from sessions_app.sessions.service import inject_message
 from tests.harness.worker import WorkerHarness, calls_of, events_of, phases_of, token_text, transcript_of, view_of
@@ -227,3 +229,11 @@ async def test_injected_message_does_not_separate_run_from_its_reply(harness: Wo
     assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(5)))
     asked = harness.model.bodies[-1]["messages"]
     assert [message["role"] for message in asked][-4:] == ["assistant", "user", "assistant", "tool"]
+
+
+async def test_message_from_a_channel_is_answered_there(harness: WorkerHarness):
+    origin = Origin("telegram", account="bot", peer="77", reply_to="77")
+    run = await harness.answer("[[text=hello]]", request=RunRequest(origin=origin))
+    await harness.answer("[[text=not for the channel]]")
+    reply = Outbox.objects.select_related("run").get()
+    assert (reply.run, reply.channel, reply.payload, reply.run.request.origin) == (run, "telegram", {"text": "hello"}, origin)

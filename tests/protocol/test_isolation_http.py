@@ -14,7 +14,7 @@ import pytest
 from django.apps import apps
 from django.test import AsyncClient
 
-from clawsite.connectors.models import Hook
+from clawsite.connectors.webhook.models import Hook
 from clawsite.gateway.models import Device, PairingRequest
 from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.models import Attachment, Run, Session

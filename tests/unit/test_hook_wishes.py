@@ -5,7 +5,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clawsite.connectors.models import Hook
+from clawsite.connectors.webhook.models import Hook
 from clawsite.connectors.webhook.prompt_templates import TemplateValues, render_template
 from clawsite.connectors.webhook.requests import WebhookRunRequest, render_request, wrap_untrusted
 

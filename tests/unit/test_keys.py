@@ -1,7 +1,7 @@
 import pytest
 
 from clawsite.infra.errors import InvalidRequest
-from sessions_app.keys import make_main_key, parse_key
+from sessions_app.keys import make_chat_key, make_main_key, parse_key
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,32 @@ def test_session_key_exposes_its_parts():
 )
 def test_group_id_is_parsed_completely(key, group):
     assert parse_key(key).group == group
+
+
+@pytest.mark.parametrize(
+    ("chat", "key"),
+    [
+        ({"peer": "77"}, "agent:ops:telegram:dm:77"),
+        ({"peer": "77", "thread": "5"}, "agent:ops:telegram:dm:77:thread:5"),
+        ({"group": "-100", "peer": "77"}, "agent:ops:telegram:group:-100"),
+        ({"group": "-100", "thread": "5"}, "agent:ops:telegram:group:-100:thread:5"),
+        ({"group": "!Room:example.org"}, "agent:ops:telegram:group:!Room:example.org"),
+    ],
+)
+def test_chat_has_its_own_session_key(chat, key):
+    assert str(make_chat_key("ops", "telegram", **chat)) == key
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [{}, {"peer": "7 7"}, {"peer": "77:thread:5"}, {"group": "-100:thread:5"}, {"group": "Main"}, {"group": "a", "thread": "b:c"}],
+)
+def test_ids_that_name_another_chat_are_rejected(chat):
+    with pytest.raises(InvalidRequest):
+        make_chat_key("ops", "telegram", **chat)
+
+
+@pytest.mark.parametrize("channel", ["hook", "cron", "subagent", "", "a:b"])
+def test_chat_key_needs_a_channel(channel):
+    with pytest.raises(InvalidRequest):
+        make_chat_key("ops", channel, peer="77")

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from clawsite.accounts import tokens
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
-from clawsite.connectors.models import Hook, HookDelivery
+from clawsite.connectors.webhook.models import Hook, HookDelivery
 from clawsite.gateway.models import Device, DeviceToken, NodeInvocation, PairingRequest
 from clawsite.infra import clock
 from sessions_app.models import Freeze, Outbox, Run

@@ -22,7 +22,7 @@ import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from clawsite.accounts import tokens
 from clawsite.accounts.models import User
 from clawsite.accounts.sign_in import first_admin
-from clawsite.connectors.models import Hook
+from clawsite.connectors.webhook.models import Hook
 from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock
 from clawsite.web.preferences import THEME_COLORS

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from clawsite.accounts import tokens
 from clawsite.accounts.models import User
-from clawsite.connectors.models import Hook
+from clawsite.connectors.webhook.models import Hook
 from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker

@@ -23,7 +23,7 @@ import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from agents.models import Agent
 from clawsite.accounts import tokens
 from clawsite.accounts.models import BrowserSession, FailedSignIns, KnownAddress, User
-from clawsite.connectors.models import Hook, HookDelivery
+from clawsite.connectors.webhook.models import Hook, HookDelivery
 from clawsite.gateway.models import Device, NodeInvocation, PairingRequest
 from clawsite.infra import clock
 from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCall

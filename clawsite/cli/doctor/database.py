@@ -98,7 +98,7 @@ def check_workspaces(_settings: ModuleType) -> CheckResult:
 
 def check_webhooks(_settings: ModuleType) -> CheckResult:
     """Check that enabled webhooks are authorized by the owners of their accounts."""
-    from clawsite.connectors.models import Hook
+    from clawsite.connectors.webhook.models import Hook
 
     on = list(Hook.objects.select_related("owner").filter(enabled=True).order_by("slug"))
     if waiting := [f"{hook} ({hook.owner.get_username()})" for hook in on if not hook.is_agreed]:

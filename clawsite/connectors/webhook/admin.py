@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from clawsite.accounts.models import User
-from clawsite.connectors.webhook import inbound, service
+from clawsite.connectors.webhook import admin_log, inbound, service  # noqa: F401
 from clawsite.connectors.webhook.admin_forms import TestDeliveryForm, WebhookForm, sample_delivery
 from clawsite.connectors.webhook.delivery_log import IncomingDelivery
 from clawsite.connectors.webhook.models import Hook, HookDelivery
