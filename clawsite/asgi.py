@@ -4,6 +4,7 @@ Runs under uvicorn and daphne. daphne has no lifespan events, so the runtime als
 """
 
 import asyncio
+import functools
 import os
 from typing import Any
 
@@ -14,25 +15,32 @@ from django.urls import get_resolver
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
 django.setup(set_prefix=False)
 
-from clawsite.api.rest.mount import load_operations  # noqa: E402  # models can be imported only now
-from clawsite.gateway.server import runtime  # noqa: E402
+from clawsite.gateway.server import runtime  # noqa: E402  # models can be imported only now
 from clawsite.infra.request_body import DEFERRED_PATHS, DeferredBody  # noqa: E402
 from clawsite.web.middleware.api_handler import ApiHandler, is_api_request  # noqa: E402  # as above
 from clawsite.web.middleware.asgi_handler import LazyBodyHandler  # noqa: E402
 from clawsite.web.middleware.body_limit import limit_body  # noqa: E402
 from clawsite.ws import GatewayConsumer  # noqa: E402
 
-REST_LOAD_DELAY_SECONDS = 1.0  # disconnected clients reconnect first; loading blocks the interpreter for half a second
+PAGES_LOAD_DELAY_SECONDS = 0.5  # disconnected clients reconnect first, and their handshakes need the interpreter
 SOCKET_PATHS = ("/ws", "/ws/", "/")  # OpenClaw's clients connect to the bare origin
 
 _consumer = GatewayConsumer.as_asgi()
-_page_handler = LazyBodyHandler()
-_api_handler = ApiHandler()
+
+
+@functools.cache
+def load_handlers() -> tuple[LazyBodyHandler, ApiHandler]:
+    """Import all views and middleware; return the handlers of pages and of API requests. Sockets need none of them."""
+    _ = get_resolver().url_patterns
+    return LazyBodyHandler(), ApiHandler()
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     runtime.start_in_background()
-    handler = _api_handler if is_api_request(scope) else _page_handler
+    if not load_handlers.cache_info().currsize:  # a request that arrives this early waits
+        await asyncio.to_thread(load_handlers)
+    page_handler, api_handler = load_handlers()
+    handler = api_handler if is_api_request(scope) else page_handler
     if scope["path"].startswith(DEFERRED_PATHS):
         body = DeferredBody(scope, receive, send)
         await handler(scope, body, body.send)
@@ -54,10 +62,8 @@ async def lifespan(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if message["type"] == "lifespan.startup":
             await runtime.get_runtime()
             await send({"type": "lifespan.startup.complete"})
-            # Load the pages after sockets are accepted, because sockets don't need them. A page requested before that waits.
             loop = asyncio.get_running_loop()
-            loop.run_in_executor(None, lambda: get_resolver().url_patterns)
-            loop.call_later(REST_LOAD_DELAY_SECONDS, loop.run_in_executor, None, load_operations)
+            loop.call_later(PAGES_LOAD_DELAY_SECONDS, loop.run_in_executor, None, load_handlers)
         else:
             await runtime.stop()
             await send({"type": "lifespan.shutdown.complete"})

@@ -1,9 +1,14 @@
-"""What a process does not load at its start, because few installations need it and everybody would wait for it."""
+"""What a process does not load at its start, because few installations need it, or sockets don't, and everyone would wait."""
 
+import asyncio
+import functools
 import subprocess
 import sys
+import threading
 
-LATER = ("ninja", "litellm", "mcp", "opentelemetry.sdk", "opentelemetry.exporter", "schemathesis")
+from channels.testing import HttpCommunicator
+
+LATER = ("ninja", "django.test", "jinja2", "litellm", "mcp", "opentelemetry.sdk", "opentelemetry.exporter", "schemathesis")
 LOADED = """
 import sys
 import {module}
@@ -20,3 +25,27 @@ def test_web_process_start_does_not_import_optional_modules():
     seen = loaded_with("clawsite.asgi, clawsite.urls, clawsite.api.rest.mount")
     assert "clawsite.api.rest.mount" in seen
     assert [name for name in LATER if name in seen] == []
+
+
+def test_web_process_accepts_sockets_before_it_imports_pages():
+    seen = loaded_with("clawsite.asgi")
+    assert "clawsite.ws" in seen
+    assert [name for name in ("clawsite.urls", "clawsite.web.chat.page", "clawsite.web.middleware.signed_in") if name in seen] == []
+
+
+async def test_early_page_request_loads_the_pages_on_a_thread(monkeypatch):
+    from clawsite import asgi
+
+    threads = []
+    load = asgi.load_handlers.__wrapped__
+
+    @functools.cache
+    def load_and_note():
+        threads.append(threading.current_thread())
+        return load()
+
+    monkeypatch.setattr(asgi, "load_handlers", load_and_note)
+    monkeypatch.setattr(asgi.runtime, "start_in_background", lambda: None)
+    responses = [HttpCommunicator(asgi.http, "GET", "/healthz", headers=[(b"host", b"localhost")]).get_response() for _ in range(2)]
+    assert [response["status"] for response in await asyncio.gather(*responses)] == [200, 200]
+    assert threading.main_thread() not in threads

@@ -1,5 +1,7 @@
 """`claw serve`: run everything on one host. Locks the state directory, opens the port, runs `prepare`, supervises web and worker.
 
+If the database and static files are current, web and worker start first, and `prepare` follows when web is ready.
+
 Doesn't load Django: this process idles for months next to the other two. `claw prepare` does everything that needs models.
 """
 
@@ -36,6 +38,10 @@ EXAMPLES = """examples:
 Ctrl-C or SIGTERM drains: runs in progress are handed over and continue at the next start. A second one kills immediately.
 All settings: docs/deployment.md
 """
+
+# With a current database, `prepare` starts when web is ready, because both would compete for the CPU. After this time it starts
+# anyway: it may find out why web does not.
+PREPARE_AFTER_SECONDS = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,8 +110,11 @@ class Service:
         # Only `prepare` gets the administrator's password, not the processes that run agents.
         self.env = {name: value for name, value in os.environ.items() if name != "CLAWSITE_ADMIN_PASSWORD"}
         self.env["CLAWSITE_GATEWAY_TOKEN"] = settings.GATEWAY_TOKEN
+        # glibc gives each thread its own heap, but Python's threads rarely allocate at the same time: one heap saves memory.
+        self.env.setdefault("MALLOC_ARENA_MAX", "1")
         # The children drain for DRAIN_SECONDS themselves; the margin lets them clean up afterwards.
         self.supervisor = Supervisor(self.env, settings.DRAIN_SECONDS + 2, on_stop=self._close)
+        self.preparing: subprocess.Popen[bytes] | None = None
         self.first_steps: dict[str, Any] | None = None
         self.banner_printed = False
         self.web: Child | None = None
@@ -115,13 +124,15 @@ class Service:
         settings = self.settings
         if readiness.schema_is_current(settings) and readiness.static_is_current(settings):
             self._start()
-        self.preparing = self._prepare()
+            self.supervisor.call_later(PREPARE_AFTER_SECONDS, self._prepare)
+        else:
+            self._prepare()
         return self.supervisor.run()
 
     def _close(self) -> None:
         """Stop accepting connections and end a running `prepare`."""
         self.listener.close()
-        if self.preparing.poll() is None:
+        if self.preparing and self.preparing.poll() is None:
             self.preparing.terminate()
 
     def _start(self) -> None:
@@ -141,14 +152,17 @@ class Service:
         first = not self.web_ready
         self.web_ready = True
         if first:
+            self._prepare()
             self._print_banner()
 
-    def _prepare(self) -> "subprocess.Popen[bytes]":
-        """Start `claw prepare` and handle its lines of output in the supervisor's loop."""
+    def _prepare(self) -> None:
+        """Start `claw prepare` once, and handle its lines of output in the supervisor's loop."""
+        if self.preparing or self.supervisor.stopping:
+            return
         env = {**os.environ, "CLAWSITE_GATEWAY_TOKEN": self.settings.GATEWAY_TOKEN}
-        # If web and worker are already starting, it only collects what the banner shows and must not slow them down.
+        # If web and worker have started, it only collects what the banner shows and must not slow them down.
         priority = ["--gently"] if self.web else []
-        preparing = child.spawn(self._argv("prepare", "--json", *priority), env=env, stdout=subprocess.PIPE)
+        preparing = self.preparing = child.spawn(self._argv("prepare", "--json", *priority), env=env, stdout=subprocess.PIPE)
         descriptor = preparing.stdout.fileno() if preparing.stdout else -1
         unread = bytearray()
 
@@ -161,10 +175,9 @@ class Service:
                 self._on_line(line)
             if not chunk:
                 self.supervisor.unwatch(descriptor)
-                self._on_prepared()
+                self._on_prepared(preparing.wait())
 
         self.supervisor.watch(descriptor, on_output)
-        return preparing
 
     def _on_line(self, line: bytes) -> None:
         if not line.startswith(b"{"):  # a library's message, not one of our JSON lines
@@ -176,8 +189,7 @@ class Service:
         else:
             self.first_steps = message["done"]
 
-    def _on_prepared(self) -> None:
-        code = self.preparing.wait()
+    def _on_prepared(self, code: int) -> None:
         if self.supervisor.stopping:
             return
         if self.first_steps is None:  # it failed and has printed the reason to stderr

@@ -42,6 +42,7 @@ class Supervisor:
     exit_code: int = 0
     _children: list[Child] = field(default_factory=list)
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    _timers: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     _kill_at: float | None = None
 
     def add(self, name: str, argv: Sequence[str], pass_fds: Sequence[int] = ()) -> Child:
@@ -57,6 +58,10 @@ class Supervisor:
     def unwatch(self, descriptor: int) -> None:
         self._selector.unregister(descriptor)
 
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call `callback` once after this time, unless stopping by then."""
+        self._timers.append((time.monotonic() + seconds, callback))
+
     @property
     def stopping(self) -> bool:
         return self._kill_at is not None
@@ -69,6 +74,7 @@ class Supervisor:
                 for key, _ in self._selector.select(self._next_timeout()):
                     key.data()
                 self._reap()
+                self._call_due()
                 if self._kill_at is not None and time.monotonic() >= self._kill_at:
                     self._kill_at += 1
                     self._signal_all(signal.SIGKILL)
@@ -138,9 +144,17 @@ class Supervisor:
             child.start_at = now + child.delay
             child.delay = min(child.delay * 2, MAX_DELAY)
 
+    def _call_due(self) -> None:
+        now = time.monotonic()
+        due = [timer for timer in self._timers if timer[0] <= now and not self.stopping]
+        for timer in due:
+            self._timers.remove(timer)
+            timer[1]()
+
     def _next_timeout(self) -> float | None:
-        """Return the seconds until the next start or kill is due, or None if there is none."""
+        """Return the seconds until the next start, call or kill is due, or None if there is none."""
         due = [child.start_at for child in self._children if child.process is None and not self.stopping]
+        due += [at for at, _callback in self._timers if not self.stopping]
         if self._kill_at is not None:
             due.append(self._kill_at)
         return max(0.0, min(due) - time.monotonic()) if due else None
