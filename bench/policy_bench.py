@@ -111,7 +111,7 @@ class PolicySetup:
 
         verdict = self.toolset.verdict
         assert set(verdict.kept) == reference_policy.kept(self.query, self.rules)
-        without_rule = {step.layer for step in next(iter(verdict.trace.values()))[1:] if step.rule == "no rule"}
+        without_rule = {step.layer for step in next(iter(verdict.trace.values()))[1:] if step.rule.code == "policy.no_rule"}
         assert not without_rule, without_rule
 
     def change_policy(self) -> None:

@@ -1,8 +1,11 @@
-"""Explain why a tool call was allowed or denied, from the trace stored with it. For programs; pages translate it for the reader."""
+"""Explain why a tool call was allowed or denied, from the trace stored with it."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from clawsite.infra.reason_texts import translate_reason
+from clawsite.infra.reasons import Reason
+from sessions_app.labels.admissions import format_admission
 from sessions_app.models import ToolCall
 
 # For commands: after the nine layers, a person, a grant or the exec rules allowed it (tools_app.approvals).
@@ -10,31 +13,54 @@ ADMISSION_KEY = "admission"
 
 
 def build_verdict(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {allowed, layer?, rule?, admission?, why} from the columns name, status, refused_by and verdict."""
-    if call["status"] != ToolCall.Status.REFUSED:
-        if call["verdict"].get("caller"):
-            return {"allowed": True, "why": "a tool of the caller: the call was returned to it and not run here"}
-        allowed = _build_layer_verdict(call)
-        if admission := call["verdict"].get(ADMISSION_KEY):
-            return {**allowed, ADMISSION_KEY: admission, "why": f"{_describe_admission(admission)}; {allowed['why']}"}
-        return allowed
-    if rule_text := call["verdict"].get("exec"):  # after the nine layers, the command itself was evaluated
-        return {"allowed": False, "layer": call["refused_by"], "rule": rule_text, "why": f"refused by layer exec: {rule_text}"}
-    refused = next((step for step in _read_steps(call["verdict"], call["name"]) if step["effect"] == "deny"), None)
-    if refused is None:
-        rule = call["verdict"].get("not_offered", "")  # calls older than this field have no value
-        why = f"not offered in this run: {rule}" if rule else "not offered in this run"
-        return {"allowed": False, "layer": call["refused_by"], **({"rule": rule} if rule else {}), "why": why}
-    why = f"refused by layer {refused['layer']}: {refused['rule']}"
-    return {"allowed": False, "layer": refused["layer"], "rule": refused["rule"], "why": why}
+    """Return {allowed, layer?, rule?, admission?, why, code, params?} from the columns name, status, refused_by and verdict.
+
+    `rule` and `why` are English text; `code` and `params` are `why` as data, without the admission.
+    """
+    verdict = call["verdict"]
+    if call["status"] == ToolCall.Status.REFUSED:
+        return {"allowed": False, **_build_denial(call)}
+    if verdict.get("caller"):
+        return {"allowed": True, **_explain(Reason("call.handed_over"))}
+    allowed = {"allowed": True, **_build_layer_verdict(verdict, call["name"])}
+    if admission := verdict.get(ADMISSION_KEY):
+        return {**allowed, ADMISSION_KEY: admission, "why": f"{_describe_admission(admission)}; {allowed['why']}"}
+    return allowed
 
 
-def _build_layer_verdict(call: Mapping[str, Any]) -> dict[str, Any]:
-    allowed = find_allowing_step(call["verdict"], call["name"])
-    if allowed is None:
-        return {"allowed": True, "why": "allowed: no layer refuses it"}
-    why = f"allowed by layer {allowed['layer']}: {allowed['rule']}"
-    return {"allowed": True, "layer": allowed["layer"], "rule": allowed["rule"], "why": why}
+def translate_verdict(verdict: Mapping[str, Any]) -> str:
+    """Describe the result of `build_verdict` in the reader's language."""
+    if admission := verdict.get(ADMISSION_KEY):
+        return format_admission(admission)
+    return translate_reason(Reason.from_json(verdict))
+
+
+def _build_denial(call: Mapping[str, Any]) -> dict[str, Any]:
+    verdict = call["verdict"]
+    if denial := verdict.get("exec"):  # after the nine layers, the command itself was evaluated
+        return _explain_denial(call["refused_by"], Reason.from_json(denial))
+    if step := next((step for step in _read_steps(verdict, call["name"]) if step["effect"] == "deny"), None):
+        return _explain_denial(step["layer"], Reason.from_json(step["rule"]))
+    if stored := verdict.get("not_offered"):
+        rule = Reason.from_json(stored)
+        return {"layer": call["refused_by"], "rule": rule.text, **_explain(Reason("call.unavailable_because", rule=rule))}
+    return {"layer": call["refused_by"], **_explain(Reason("call.unavailable"))}  # a call older than the stored reason
+
+
+def _explain_denial(layer: str, rule: Reason) -> dict[str, Any]:
+    return {"layer": layer, "rule": rule.text, **_explain(Reason("call.denied_by", layer=layer, rule=rule))}
+
+
+def _build_layer_verdict(verdict: Mapping[str, Any], name: str) -> dict[str, Any]:
+    step = find_allowing_step(verdict, name)
+    if step is None:
+        return _explain(Reason("call.allowed"))
+    layer, rule = step["layer"], Reason.from_json(step["rule"])
+    return {"layer": layer, "rule": rule.text, **_explain(Reason("call.allowed_by", layer=layer, rule=rule))}
+
+
+def _explain(reason: Reason) -> dict[str, Any]:
+    return {"why": reason.text, **reason.to_json()}
 
 
 def _describe_admission(admission: Mapping[str, Any]) -> str:
@@ -45,11 +71,17 @@ def _describe_admission(admission: Mapping[str, Any]) -> str:
     return "allowed by the exec rules"
 
 
-def find_allowing_step(verdict: Mapping[str, Any], name: str) -> dict[str, str] | None:
+def find_allowing_step(verdict: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     """Return the narrowest layer that names the tool; None if no layer limits it."""
     return next((step for step in reversed(_read_steps(verdict, name)) if step["effect"] == "allow"), None)
 
 
-def _read_steps(verdict: Mapping[str, Any], name: str) -> list[dict[str, str]]:
-    steps: list[dict[str, str]] = verdict.get("trace", {}).get(name, [])
+def build_trace(verdict: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the steps of the tool for clients: {layer, effect, rule, code, params?, row?}, with `rule` as English text."""
+    steps = [(step, Reason.from_json(step["rule"])) for step in _read_steps(verdict, name)]
+    return [{**step, "rule": rule.text, **rule.to_json()} for step, rule in steps]
+
+
+def _read_steps(verdict: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = verdict.get("trace", {}).get(name, [])
     return steps

@@ -9,18 +9,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, replace
 from typing import Any, Literal
 
-from sessions_app.labels.rules import NOT_OFFERED
+from clawsite.infra.reasons import Reason
 from tools_app.core.definition import CallRef, Tool, ToolResult, text_result
 from tools_app.core.supervision import Plan, Supervision
-from tools_app.policy.evaluation import Verdict, evaluate
+from tools_app.policy.evaluation import NOT_OFFERED, Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.sources.offered import CurrentOffer
 from tools_app.toolset import Toolset
 
 _PERMIT_KEY = object()
-NO_TOOLS_GONE: Mapping[str, str] = {}
+NO_TOOLS_GONE: Mapping[str, Reason] = {}
 EXEC = "exec"  # the layer after the nine policy layers: it judges the plan of a supervised tool
+DENIAL_KEYS = {NOT_OFFERED: "not_offered", EXEC: EXEC}  # stored keys of denials that no policy layer decided
 MAX_NAME_SHOWN = 128  # characters; the model may have invented the name
 
 
@@ -44,8 +45,8 @@ class Authorization:
 
     effect: Literal["allow", "ask", "deny", "hand_over"]
     layer: str  # the layer that denied the call; empty when allowed
-    rule: str
-    reason: str  # English text; sent to the model when denied
+    rule: Reason | None  # why the layer denied it
+    message: str  # English text; sent to the model when denied
     query: dict[str, Any]
     verdict: dict[str, Any]
     policy_version: int
@@ -56,7 +57,8 @@ class Authorization:
     @property
     def denial(self) -> ToolResult:
         """The result the model gets instead of the tool's when the call is denied."""
-        return text_result(self.reason, details={"code": self.code, "layer": self.layer, "rule": self.rule}, is_error=True)
+        details = {"code": self.code, "layer": self.layer, "rule": str(self.rule)}
+        return text_result(self.message, details=details, is_error=True)
 
 
 def authorize_tool_call(
@@ -75,16 +77,12 @@ def authorize_tool_call(
         return _hand_over(call, toolset, rules)
     query, verdict, layer, rule = _evaluate_layers(call, toolset, rules, now)
     tool = toolset.get(call.name)
-    reason = (
-        _describe_denial(call, layer, rule, toolset, now.unavailable if now else NO_TOOLS_GONE)
-        if layer
-        else "allowed: no layer refuses it"
-    )
+    message = _describe_denial(call, layer, rule, toolset, now.unavailable if now else NO_TOOLS_GONE) if layer else ""
     supervision = None
     if tool and tool.supervisor and not layer:
         supervision = supervise() if supervise else Supervision("deny", "exec_denied: its plan was not reviewed. It did not run.")
         if supervision.effect == "deny":
-            layer, rule, reason = EXEC, supervision.code, supervision.message
+            layer, rule, message = EXEC, Reason.of(supervision.message), str(supervision.message)
     permit = None
     if tool and not layer and (supervision is None or supervision.effect == "allow"):
         # A copy, so that later changes to the caller's dict can't change what was judged.
@@ -94,10 +92,10 @@ def authorize_tool_call(
         effect="deny" if layer else supervision.effect if supervision else "allow",
         layer=layer,
         rule=rule,
-        reason=reason,
+        message=message,
         query=query.to_json(),
         # These don't come from a layer, so they aren't in the trace.
-        verdict=verdict.to_json() | ({"not_offered": rule} if layer == NOT_OFFERED else {EXEC: reason} if layer == EXEC else {}),
+        verdict=verdict.to_json() | ({DENIAL_KEYS[layer]: rule.to_json()} if rule and layer in DENIAL_KEYS else {}),
         policy_version=rules.version,
         permit=permit,
         code=supervision.code if supervision and layer == EXEC else "tool_not_allowed",
@@ -111,8 +109,8 @@ def _hand_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authoriza
     return Authorization(
         effect="hand_over",
         layer="",
-        rule="",
-        reason=f"`{call.name}` is a tool of the caller: the call is returned to it and not run here",
+        rule=None,
+        message="",
         query=query.to_json(),
         verdict=evaluate(query, rules).to_json() | {"caller": call.name},
         policy_version=rules.version,
@@ -128,15 +126,15 @@ def find_current_denial(call: CallRef, *, toolset: Toolset, rules: PolicyRules, 
 
 def _evaluate_layers(
     call: CallRef, toolset: Toolset, rules: PolicyRules, now: CurrentOffer | None
-) -> tuple[PolicyQuery, Verdict, str, str]:
+) -> tuple[PolicyQuery, Verdict, str, Reason | None]:
     """Return the query, the verdict of all layers, and the first layer that denies the call, with its rule."""
     matching = [facts for facts in toolset.query.tools if facts.name == call.name]
     query = replace(toolset.query, plugins=now.plugins) if now else toolset.query
     query, gone = query.about(matching), now.unavailable if now else NO_TOOLS_GONE
     verdict = evaluate(query, rules)
-    layer = rule = ""
+    layer, rule = "", None
     if not matching:
-        layer, rule = NOT_OFFERED, "there is no such tool in this run"
+        layer, rule = NOT_OFFERED, Reason("tool.unknown")
     elif step := verdict.refused_by(call.name):
         layer, rule = step.layer, step.rule
     elif call.name in gone:
@@ -145,11 +143,11 @@ def _evaluate_layers(
         layer, rule = NOT_OFFERED, toolset.unavailable[call.name]
     elif toolset.get(call.name) is None:
         # The tool became allowed after the run began. The model was never shown it, so the call is a guess.
-        layer, rule = NOT_OFFERED, "the policy refused it when this run began"
+        layer, rule = NOT_OFFERED, Reason("tool.denied_at_start")
     return query, verdict, layer, rule
 
 
-def _describe_denial(call: CallRef, layer: str, rule: str, toolset: Toolset, gone: Mapping[str, str]) -> str:
-    offered = ", ".join(f"`{name}`" for name in toolset.tools if name not in gone) or "none"
-    status = "is not offered in this run" if layer == NOT_OFFERED else f"was denied by layer {layer}"
-    return f"tool_not_allowed: `{call.name[:MAX_NAME_SHOWN]}` {status}: {rule}. It did not run. Tools you can use: {offered}."
+def _describe_denial(call: CallRef, layer: str, rule: Reason | None, toolset: Toolset, gone: Mapping[str, Reason]) -> str:
+    available = ", ".join(f"`{name}`" for name in toolset.tools if name not in gone) or "none"
+    status = "is unavailable in this run" if layer == NOT_OFFERED else f"was denied by layer {layer}"
+    return f"tool_not_allowed: `{call.name[:MAX_NAME_SHOWN]}` {status}: {rule}. It did not run. Tools you can use: {available}."

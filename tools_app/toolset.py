@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from clawsite.infra.reasons import Reason
 from sessions_app.run_request import ClientTool
 from tools_app.core.definition import Tool, ToolEnv
 from tools_app.policy.evaluation import Verdict, evaluate
@@ -20,7 +21,7 @@ class Toolset:
     tools: dict[str, Tool]
     query: PolicyQuery
     verdict: Verdict
-    unavailable: dict[str, str] = field(default_factory=dict)
+    unavailable: dict[str, Reason] = field(default_factory=dict)
     client_tools: dict[str, dict[str, Any]] = field(default_factory=dict)  # specs of the client's own tools: never run here
 
     def get(self, name: str) -> Tool | None:

@@ -18,7 +18,7 @@ from agents.prepare.effective_tools import find_unavailable_tools, with_agent_mo
 from agents.selectors import choose_model_name
 from clawsite.accounts.models import User
 from clawsite.infra.admin.base import RelatedRows
-from sessions_app.labels.rules import translate_rule
+from clawsite.infra.reason_texts import translate_reason
 from sessions_app.models import Session
 from tools_app.admin.base import ServiceAdmin
 from tools_app.models import ToolPolicy
@@ -142,10 +142,10 @@ class AgentAdmin(ServiceAdmin):
         for tool in sorted(facts, key=lambda each: (each.groups, each.name)):
             step = verdict.refused_by(tool.name)
             if step:
-                reason_text = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": translate_rule(step.rule)}
+                reason_text = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": translate_reason(step.rule)}
                 result, css_class = _("denied"), "refused"
-            elif reason := missing.get(tool.name, ""):
-                reason_text, result, css_class = translate_rule(reason), _("allowed, unavailable"), "missing"
+            elif reason := missing.get(tool.name):
+                reason_text, result, css_class = translate_reason(reason), _("allowed, unavailable"), "missing"
             else:
                 reason_text, result, css_class = "", _("allowed"), "allowed"
             lines.append((css_class, tool.name, tool.plugin or tool.groups[0], result, reason_text))

@@ -10,6 +10,7 @@ from agents.llm.prices import takes_images
 from agents.models import Agent
 from agents.prepare.tool_context import ToolContext
 from clawsite.accounts.models import User
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Run, Session
 from sessions_app.origin import NO_SENDER, Origin, Sender, TokenLimits
 from tools_app.core.definition import ToolEnv
@@ -22,7 +23,7 @@ from tools_app.sources.registry import ToolRegistry
 from tools_app.sources.tools import load_tools
 from tools_app.toolset import Toolset
 
-NOT_INSTALLED = "this version does not have it yet"
+NOT_INSTALLED = Reason("tool.not_installed")
 OTHER_USER_ID = -1  # no account has this number
 
 
@@ -69,7 +70,7 @@ def with_agent_model(query: PolicyQuery, agent: Agent | None = None) -> PolicyQu
 
 def find_unavailable_tools(
     query: PolicyQuery, owner_id: int, *, known: ToolRegistry | None = None, agent: Agent | None = None
-) -> dict[str, str]:
+) -> dict[str, Reason]:
     """Return the queried tools that are unavailable regardless of policy, with reasons.
 
     If the query names no model, the agent's is used. Creates nothing, not even a directory.

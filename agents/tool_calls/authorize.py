@@ -9,7 +9,7 @@ from functools import partial
 
 from agents.prepare.run_plan import RunPlan
 from agents.tool_calls.propose import ProposedCall
-from sessions_app.labels.rules import NOT_OFFERED
+from clawsite.infra.reasons import Reason
 from sessions_app.models import ToolCall
 from sessions_app.runs import queue, tool_calls
 from sessions_app.runs.queue import ClaimedRun
@@ -17,6 +17,7 @@ from sessions_app.runs.tool_calls import CallDecision
 from tools_app.authorize import Authorization, authorize_tool_call
 from tools_app.core.supervision import SupervisedCall, Supervision
 from tools_app.loop_guard import build_denied_result
+from tools_app.policy.evaluation import NOT_OFFERED
 from tools_app.policy_store.policies import current_rules
 from tools_app.sources.offered import read_current_offer
 
@@ -70,13 +71,12 @@ def authorize_calls(claimed: ClaimedRun, calls: Sequence[ProposedCall], plan: Ru
             supervise=partial(_supervise, claimed, proposed.supervised, why, rules.version),
         )
         if authorization.effect == "hand_over" and call.error:
-            reason = f"invalid_arguments: the arguments could not be read: {call.error} Send them as one JSON object."
-            authorization = replace(
-                authorization, effect="deny", layer=NOT_OFFERED, rule=call.error, reason=reason, code="invalid_arguments"
-            )
+            message = f"invalid_arguments: the arguments could not be read: {call.error} Send them as one JSON object."
+            rule, code = Reason.of(call.error), "invalid_arguments"
+            authorization = replace(authorization, effect="deny", layer=NOT_OFFERED, rule=rule, message=message, code=code)
         if authorization.effect == "deny":
-            reason = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.denial, proposed.verdict).text
-            authorization = replace(authorization, reason=reason)
+            message = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.denial, proposed.verdict).text
+            authorization = replace(authorization, message=message)
         decided[call.id] = DecidedCall(proposed, authorization)
     decisions = [_to_decision(each.proposed, each.authorization) for each in decided.values()]
     tool_calls.record_decisions(claimed, decisions)
@@ -102,7 +102,7 @@ def _to_decision(proposed: ProposedCall, authorization: Authorization) -> CallDe
         arguments=proposed.call.arguments,
         status=STATUS_BY_EFFECT[authorization.effect],
         refused_by=authorization.layer,
-        message=authorization.reason,
+        message=authorization.message,
         query=authorization.query,
         verdict=authorization.verdict,
         policy_version=authorization.policy_version,

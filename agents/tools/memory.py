@@ -16,6 +16,7 @@ from agents.memory import notes
 from agents.memory.index import MemoryHit
 from agents.tools.results import count_fitting, errors_as_tool_failures
 from clawsite.infra import db
+from clawsite.infra.reasons import Reason
 from tools_app.builtin.files.read_write import decode_text
 from tools_app.builtin.files.workspace import Workspace, find_root
 from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed, ToolFunction, ToolResult, ToolUnavailable, tool
@@ -36,7 +37,7 @@ class MemorySearchArgs(ToolArgs):
 
 def _find_notes_root(env: ToolEnv) -> Path:
     if env.sender_id != env.owner_id:  # notes may also come from the owner's private sessions
-        raise ToolUnavailable("notes are read for the owner of the session only")
+        raise ToolUnavailable(Reason("tool.notes_of_owner"))
     return find_root(env)
 
 

@@ -15,6 +15,7 @@ from agents.tools.nested_runs import read_run_request
 from agents.tools.results import errors_as_tool_failures
 from clawsite.accounts.models import User
 from clawsite.infra import db
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Session
 from sessions_app.run_request import reader_origin
 from sessions_app.runs import outbox
@@ -34,7 +35,7 @@ def make_message(env: ToolEnv) -> ToolFunction[MessageArgs]:
     """Send a message to the person right away, in this session or another of their sessions. It doesn't start an agent there:
     to ask another agent, use `sessions_send`. Your final answer is delivered anyway: do not send it twice."""
     if env.run_pk is None:
-        raise ToolUnavailable("there is nowhere to speak from outside of a run")
+        raise ToolUnavailable(Reason("tool.outside_run"))
 
     async def message(args: MessageArgs, call: CallContext) -> ToolResult:
         target = await db.read(_find_target, env, args.target)

@@ -22,8 +22,8 @@ from clawsite.infra.errors import ClawError, InvalidRequest
 from clawsite.infra.request_body import parse_body
 from clawsite.infra.validation import describe_first_error
 from clawsite.routing.tool_invocation import ToolInvocation
-from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.runs.results import InvocationOutcome
+from tools_app.policy.evaluation import NOT_OFFERED
 
 NOT_ALLOWED = "tool_not_allowed"
 MAX_BODY_BYTES = 2 << 20

@@ -10,7 +10,9 @@ class InfraConfig(AppConfig):
 
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
+        from django.utils.module_loading import autodiscover_modules
 
         from clawsite.infra.audit import triggers as audit_triggers
 
+        autodiscover_modules("reasons")
         post_migrate.connect(audit_triggers.install_triggers, sender=self)

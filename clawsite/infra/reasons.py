@@ -1,14 +1,17 @@
 """Reasons of decisions, as data: a code with parameters, stored as JSON and turned into text when someone reads it. Pure.
 
-Each package registers the texts of its codes. The model, logs and the audit log get English (`Reason.text`), pages get the
-reader's language (`clawsite.infra.reason_texts.translate_reason`), programs get code and English text. Nothing parses the texts.
+Each package registers the texts of its codes, next to the code that decides or, if that is expensive to import, in the app's
+module `reasons`. Django imports these modules at start, so that every process can show every stored reason.
+
+The model, logs and the audit log get English (`Reason.text`), pages get the reader's language
+(`clawsite.infra.reason_texts.translate_reason`), programs get code and English text. Nothing parses the texts.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LEGACY = "legacy"  # text stored before reasons were codes
+LEGACY = "legacy"  # a plain text: stored before reasons were codes, or from a plugin
 ReasonJson = dict[str, Any]
 
 _texts: dict[str, str] = {LEGACY: "{text}"}
@@ -57,6 +60,11 @@ class Reason:
     def to_json(self) -> ReasonJson:
         params = {name: value.to_json() if isinstance(value, Reason) else value for name, value in self.params.items()}
         return {"code": self.code, "params": params} if params else {"code": self.code}
+
+    @classmethod
+    def of(cls, reason: "Reason | str") -> "Reason":
+        """Return the reason, or wrap a plain text, such as a plugin's."""
+        return reason if isinstance(reason, Reason) else cls(LEGACY, text=reason)
 
     @classmethod
     def from_json(cls, stored: Any) -> "Reason":

@@ -3,9 +3,8 @@
 from django.utils.translation import gettext_lazy
 
 from clawsite.infra.admin.display import Column, badge_column, link_column
-from sessions_app.labels.rules import translate_decision
 from sessions_app.models import Outbox, Run, ToolCall
-from sessions_app.verdicts import build_verdict
+from sessions_app.verdicts import build_verdict, translate_verdict
 
 RUN_STATUS = badge_column(
     "status",
@@ -37,4 +36,4 @@ OWNER: Column = link_column("owner", gettext_lazy("owner"))
 
 def format_decision(call: ToolCall) -> str:
     """Describe what decided a tool call, as on the run page."""
-    return translate_decision(build_verdict({name: getattr(call, name) for name in ("name", "status", "refused_by", "verdict")}))
+    return translate_verdict(build_verdict({name: getattr(call, name) for name in ("name", "status", "refused_by", "verdict")}))

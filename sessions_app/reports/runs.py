@@ -19,7 +19,7 @@ from sessions_app import tables
 from sessions_app.models import Event, Run, Session, ToolCall
 from sessions_app.reports.redaction import redact_event_data
 from sessions_app.transcript.history import MAX_REPLY_BYTES
-from sessions_app.verdicts import build_verdict
+from sessions_app.verdicts import build_trace, build_verdict
 
 PROMPT_PREVIEW_LENGTH = 240  # characters, in a list
 MAX_CALLS = 1_000  # tool calls in one summary; more than the turn limit
@@ -165,7 +165,7 @@ def _to_wire_call(call: ToolCall, words: bool) -> dict[str, Any]:
         "isError": call.is_error,
         "arguments": call.arguments if words else None,
         "verdict": build_verdict(facts),
-        "trace": call.verdict.get("trace", {}).get(call.name, []),
+        "trace": build_trace(call.verdict, call.name),
         "policyVersion": call.policy_version,
         "startedAt": started,
         "endedAt": ended,

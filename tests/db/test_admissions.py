@@ -3,10 +3,10 @@
 import pytest
 from django.db import transaction
 from django.utils import translation
+from sessions_app.labels.rules import translate_decision
 
 from clawsite.gateway.protocol.approvals import add_approvals
 from clawsite.infra import clock
-from sessions_app.labels.rules import translate_decision
 from sessions_app.models import Event, ToolCall
 from sessions_app.reports.redaction import redact_event_data
 from sessions_app.runs import queue, tool_calls

@@ -9,10 +9,10 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from sessions_app.labels.rules import NOT_OFFERED
 
 from agents.models import Agent
 from clawsite.web.policies.query import ExplainQuery
-from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from sessions_app.origin import Sender
 from tests.harness.page_source import compact_html

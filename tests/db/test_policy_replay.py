@@ -4,9 +4,9 @@ import datetime as dt
 import itertools
 
 import pytest
+from sessions_app.labels.rules import NOT_OFFERED
 
 from clawsite.infra import clock
-from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from sessions_app.origin import Sender
 from sessions_app.runs import lifecycle

@@ -5,8 +5,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-
 from sessions_app.labels.rules import NOT_OFFERED, PLAIN_RULES, RULES_WITH_NAME, SOURCE_REASONS, translate_decision, translate_rule
+
 from sessions_app.verdicts import build_verdict
 from tools_app.policy.query import ToolFacts
 from tools_app.sources.offered import OfferedTools

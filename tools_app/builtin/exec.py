@@ -11,6 +11,7 @@ from pydantic import Field
 
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
+from clawsite.infra.reasons import Reason
 from tools_app.approvals.command_supervisor import CommandSupervisor
 from tools_app.core.definition import (
     NO_TIMEOUT,
@@ -60,7 +61,7 @@ def make_exec(env: ToolEnv) -> "ExecTool":
     It runs in a sandbox without network unless the operators configured it otherwise. A person may have to approve it first.
     Long-running commands continue in the background; follow them with `process`."""
     if env.workspace is None:
-        raise ToolUnavailable("there is no workspace")
+        raise ToolUnavailable(Reason("tool.no_workspace"))
     return ExecTool(env)
 
 

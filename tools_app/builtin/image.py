@@ -5,6 +5,7 @@ import asyncio
 from pydantic import Field
 
 from clawsite.infra import db
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Attachment
 from sessions_app.sessions.attachments import path_of
 from tools_app.builtin.files.workspace import Workspace
@@ -21,7 +22,7 @@ def make_image(env: ToolEnv) -> ToolFunction[ImageArgs]:
     """Look at an image: PNG, JPEG, GIF or WebP, at most 5 MB and 8000 pixels on either side.
     Use it for images in the workspace, and for attached images that are no longer shown."""
     if not env.takes_images:
-        raise ToolUnavailable(f"images cannot be shown to the model `{env.model}`")
+        raise ToolUnavailable(Reason("tool.no_image_input", model=env.model))
     workspace = Workspace(env.workspace) if env.workspace else None
 
     async def image(args: ImageArgs, call: CallContext) -> ToolResult:

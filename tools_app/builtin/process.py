@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from pydantic import Field
 
 from clawsite.infra import clock, db
+from clawsite.infra.reasons import Reason
 from tools_app.approvals.command_supervisor import CommandSupervisor
 from tools_app.core.definition import (
     CallContext,
@@ -65,7 +66,7 @@ def make_process(env: ToolEnv) -> "ProcessTool":
     Actions: list; poll (output since the last poll, and how the command ended); log (lines of its whole output); write, submit and
     send-keys (type into it; a person may have to approve that); close (end its input); kill; clear (discard an ended command)."""
     if env.workspace is None:
-        raise ToolUnavailable("there is no workspace")
+        raise ToolUnavailable(Reason("tool.no_workspace"))
     return ProcessTool(env)
 
 

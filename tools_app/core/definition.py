@@ -20,6 +20,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from clawsite.infra.reasons import Reason
+
 # Re-exported, so that a tool module needs only this import.
 from tools_app.core.arguments import BadArguments as BadArguments
 from tools_app.core.arguments import BlankAllowedStr as BlankAllowedStr
@@ -39,11 +41,14 @@ class ToolFailed(Exception):
 
 
 class ToolUnavailable(Exception):
-    """The tool can't be used in this run. The message says why and, if possible, how to change that.
+    """The tool can't be used in this run. The reason says why and, if possible, how to change that; plugins may give plain text.
 
-    People see it on the tools page, translated if sessions_app.labels.rules has the text; a model that calls the tool
-    anyway sees it too.
+    It is shown on the tools page, and to a model that calls the tool anyway.
     """
+
+    def __init__(self, reason: Reason | str) -> None:
+        super().__init__(reason)
+        self.reason = Reason.of(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,12 +251,12 @@ class ToolFactory:
             raise
         except Exception as error:  # a broken tool must not take the others down
             _log_once(self.name, type(error).__name__)
-            raise ToolUnavailable(f"it could not be made, see the log: `{type(error).__name__}`") from error
+            raise ToolUnavailable(Reason("tool.factory_failed", error=type(error).__name__)) from error
         supervisor = perform if self.supervised and isinstance(perform, Supervisor) else None
         if self.supervised and supervisor is None:
-            raise ToolUnavailable("its factory makes no plan of what it would do")
+            raise ToolUnavailable(Reason("tool.factory_without_plan"))
         if not callable(perform):  # a plugin factory that forgot to return its function
-            raise ToolUnavailable("its factory returns nothing that could be called")
+            raise ToolUnavailable(Reason("tool.factory_without_function"))
         return Tool(
             self.name,
             self.description,

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from clawsite.infra.reasons import Reason, register_reasons
+from clawsite.infra.reasons import gettext_noop as _
 from sessions_app.origin import Sender
 from tools_app.policy.evaluation import evaluate
 from tools_app.policy.layers import ANY, group_policy
@@ -13,6 +15,8 @@ from tools_app.policy.rules import GROUP, PolicyRules, RuleRow
 
 ANY_OTHER_AGENT = "any-other-agent"  # stands for all agents that no rule names
 ANY_OTHER_GROUP = "any-other-group"
+
+register_reasons({"policy.no_such_tool": _("not a known tool")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class BrokenExpectation:
     tool: str
     agent: str
     provider: str
-    why: str
+    why: Reason
     where: str = ""  # the group chat and its sender, if any
 
 
@@ -70,7 +74,7 @@ def _find_first_failure(
     named = [facts for facts in known if entries.find(facts) is not None]
     if not named:
         agent = expectation.agent or ANY_OTHER_AGENT
-        return BrokenExpectation(expectation, expectation.tool, agent, expectation.provider, "not there: no tool has such a name")
+        return BrokenExpectation(expectation, expectation.tool, agent, expectation.provider, Reason("policy.no_such_tool"))
     for query in _cases(expectation, rules, plugins):
         verdict = evaluate(query.about(named), rules)
         for facts in named:

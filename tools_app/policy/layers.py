@@ -6,6 +6,8 @@ Each layer turns the query and the rules into a LayerPolicy, or None if it doesn
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from clawsite.infra.reasons import Reason, register_reasons
+from clawsite.infra.reasons import gettext_noop as _
 from sessions_app.origin import Sender
 from tools_app.policy.catalog import (
     DEFAULT_PROFILE,
@@ -25,6 +27,19 @@ from tools_app.policy.rules import AGENT, GLOBAL, SANDBOX, SUBAGENT, PolicyRules
 ANY = "*"
 EMPTY_ROW = RuleRow("")
 
+# Sources of lists; they complete a rule, as in "not in the `coding` profile".
+register_reasons(
+    {
+        "policy.profile": _("the `{name}` profile"),
+        "policy.default_profile": _("the default profile `{name}`"),
+        "policy.unknown_profile": _("unknown profile `{name}`"),
+        "policy.sandbox_list": _("the sandbox list"),
+        "policy.subagent_list": _("the subagent list"),
+        "policy.webhook_list": _("the webhook list"),
+        "policy.access_token": _("the list of access token `{name}`"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -41,7 +56,7 @@ def profile_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy:
     return LayerPolicy(
         allow=PROFILES[DEFAULT_PROFILE],
         also=also.also_allow,
-        source=f"default profile `{DEFAULT_PROFILE}`",
+        source=Reason("policy.default_profile", name=DEFAULT_PROFILE),
         also_row=also.key,
     )
 
@@ -93,7 +108,7 @@ def sandbox_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None
     for row in (rules.row(SANDBOX, query.agent), rules.row(SANDBOX)):
         if row.allow or row.deny:
             return LayerPolicy(allow=row.allow, deny=row.deny, also=SANDBOX_ALWAYS, row=row.key)
-    return LayerPolicy(allow=SANDBOX_ALLOW, deny=SANDBOX_DENY, source="sandbox list")
+    return LayerPolicy(allow=SANDBOX_ALLOW, deny=SANDBOX_DENY, source=Reason("policy.sandbox_list"))
 
 
 def subagent_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
@@ -102,7 +117,11 @@ def subagent_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | Non
         return None
     row = rules.row(SUBAGENT)
     return LayerPolicy(
-        allow=row.allow, deny=row.deny, always_deny=SUBAGENT_DENY, source="subagent list", row="" if row.is_empty else row.key
+        allow=row.allow,
+        deny=row.deny,
+        always_deny=SUBAGENT_DENY,
+        source=Reason("policy.subagent_list"),
+        row="" if row.is_empty else row.key,
     )
 
 
@@ -110,13 +129,15 @@ def _restrict_webhook(policy: LayerPolicy | None, query: PolicyQuery) -> LayerPo
     """Apply the webhook deny list even if a rule only denies, or only allows plugins: such a rule isn't meant to lift it."""
     if query.channel.lower() != WEBHOOK_CHANNEL or (policy and policy.allow):
         return policy
-    policy = policy or LayerPolicy(source="webhook list")
-    return replace(policy, always_deny=VISITING_WEBHOOK_DENY if query.visiting else WEBHOOK_DENY, source="webhook list")
+    always_deny = VISITING_WEBHOOK_DENY if query.visiting else WEBHOOK_DENY
+    return replace(policy or LayerPolicy(), always_deny=always_deny, source=Reason("policy.webhook_list"))
 
 
 def token_policy(query: PolicyQuery) -> LayerPolicy | None:
     """The limits of the access token. Applied literally, even if the list names only plugins or no existing tool."""
-    return LayerPolicy(allow=query.key.allow, deny=query.key.deny, source=f"key `{query.key.name}`") if query.key else None
+    if query.key is None:
+        return None
+    return LayerPolicy(allow=query.key.allow, deny=query.key.deny, source=Reason("policy.access_token", name=query.key.name))
 
 
 def sender_keys(sender: Sender) -> Iterator[str]:
@@ -144,12 +165,11 @@ def _combine_profiles(specific: RuleRow, general: RuleRow) -> LayerPolicy | None
     if not row.profile:
         return None
     if row.profile not in PROFILES:
-        return LayerPolicy(deny=(ANY,), source=f"unknown profile `{row.profile}`", row=row.key)
+        return LayerPolicy(deny=(ANY,), source=Reason("policy.unknown_profile", name=row.profile), row=row.key)
     also = specific if specific.also_allow else general
     # With an unlimited profile, "also allow" must not become a limit: it is meant to add tools.
-    return LayerPolicy(
-        PROFILES[row.profile], also=also.also_allow, source=f"profile `{row.profile}`", row=row.key, also_row=also.key
-    )
+    source = Reason("policy.profile", name=row.profile)
+    return LayerPolicy(PROFILES[row.profile], also=also.also_allow, source=source, row=row.key, also_row=also.key)
 
 
 def _unlimited_policy(row: RuleRow | None) -> LayerPolicy | None:

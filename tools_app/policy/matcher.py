@@ -3,15 +3,41 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
+from clawsite.infra.reasons import Reason, register_reasons
+from clawsite.infra.reasons import gettext_noop as _
 from tools_app.policy.catalog import ALIASES, GROUPS, NATIVE_NAMES, PLUGINS_GROUP
 from tools_app.policy.query import ToolFacts
 
 Effect = Literal["allow", "deny", "none"]
 EntryKind = Literal["core", "plugin", "unknown"]
-LayerMatch = tuple[Effect, str, str]  # effect, rule, key of the row
 GROUP_PREFIX = "group:"
+
+# Reason codes: without and with the source of the list.
+RuleCodes = tuple[str, str]
+ALLOW_ENTRY: RuleCodes = ("policy.allow_entry", "policy.allow_entry_in")
+ALSO_ALLOW_ENTRY: RuleCodes = ("policy.also_allow_entry", "policy.also_allow_entry_in")
+DENY_ENTRY: RuleCodes = ("policy.deny_entry", "policy.deny_entry_in")
+NOT_LISTED: RuleCodes = ("policy.not_listed", "policy.not_listed_in")
+NO_LIMIT: RuleCodes = ("policy.no_limit", "policy.no_limit_in")
+ONLY_PLUGINS = "policy.only_plugins"
+
+register_reasons(
+    {
+        "policy.allow_entry": _("allow entry `{entry}`"),
+        "policy.allow_entry_in": _("allow entry `{entry}` in {source}"),
+        "policy.also_allow_entry": _("also allow entry `{entry}`"),
+        "policy.also_allow_entry_in": _("also allow entry `{entry}` in {source}"),
+        "policy.deny_entry": _("deny entry `{entry}`"),
+        "policy.deny_entry_in": _("deny entry `{entry}` in {source}"),
+        "policy.not_listed": _("not in the allowlist"),
+        "policy.not_listed_in": _("not in {source}"),
+        "policy.no_limit": _("no limit"),
+        "policy.no_limit_in": _("not limited by {source}"),
+        "policy.only_plugins": _("allowlist ignored, because it names only plugins"),
+    }
+)
 
 
 def normalize_entry(entry: str) -> str:
@@ -80,8 +106,26 @@ def has_only_plugins(entries: tuple[str, ...], plugins: tuple[str, ...]) -> bool
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyStep:
+    """The result of one layer for one tool. `none` means neither allowed nor denied here."""
+
+    layer: str
+    effect: Effect
+    rule: Reason
+    row: str = ""  # key of the operator's rule; empty if the rule is built in
+
+    def to_json(self) -> dict[str, Any]:
+        data = {"layer": self.layer, "effect": self.effect, "rule": self.rule.to_json()}
+        return {**data, "row": self.row} if self.row else data
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "PolicyStep":
+        return cls(data["layer"], data["effect"], Reason.from_json(data["rule"]), data.get("row", ""))
+
+
+@dataclass(frozen=True, slots=True)
 class LayerPolicy:
-    """The lists that one layer applies. `source` precedes the rule in the trace: for example, the profile the lists come from.
+    """The lists that one layer applies. `source` says where they come from if not from the layer's own rule, such as a profile.
 
     `row` is the key of the rule that has the lists, `also_row` of the one that has `also`; `always_deny` is not from a rule.
     """
@@ -89,39 +133,44 @@ class LayerPolicy:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
-    source: str = ""
+    source: Reason | None = None
     row: str = ""
     also_row: str = ""
     ignored: bool = False  # the allowlist names only plugins, so it doesn't apply
     always_deny: tuple[str, ...] = ()
 
-    def judge(self, tools: Iterable[ToolFacts]) -> Iterator[LayerMatch]:
-        """Yield the effect, the rule and its row for each tool. `none` means neither allowed nor denied here."""
-        # The lists are compiled once for all tools, empty ones are skipped, and ToolFacts.keys is precomputed, so 60 tools pass
-        # through nine layers in 0.5 ms instead of 1.8 ms.
-        lists = [(compile_entries(entries).find, effect, label, row) for entries, effect, label, row in self._lists() if entries]
-        prefix = f"{self.source}: " if self.source else ""
-        unlisted = self._match_unlisted(prefix)
+    def judge(self, layer: str, tools: Iterable[ToolFacts]) -> Iterator[PolicyStep]:
+        """Yield the layer's step for each tool."""
+        # The lists are compiled once for all tools, empty ones are skipped, ToolFacts.keys is precomputed, and tools that match the
+        # same entry share a step. So 60 tools pass through nine layers in 0.5 ms instead of 1.8 ms.
+        lists = [(compile_entries(entries).find, effect, codes, row) for entries, effect, codes, row in self._lists() if entries]
+        unlisted = self._unlisted_step(layer)
+        shared: dict[tuple[RuleCodes, str, str], PolicyStep] = {}
         for tool in tools:
-            for find, effect, label, row in lists:
+            for find, effect, codes, row in lists:
                 if (entry := find(tool)) is not None:
-                    yield effect, f"{prefix}{label} `{entry}`", row
+                    if (step := shared.get((codes, entry, row))) is None:
+                        step = shared[codes, entry, row] = PolicyStep(layer, effect, self._explain(codes, entry=entry), row)
+                    yield step
                     break
             else:
                 yield unlisted
 
-    def _lists(self) -> Iterator[tuple[tuple[str, ...], Effect, str, str]]:
-        """Yield the lists in order of precedence: entries, effect of a match, label, row."""
-        yield self.always_deny, "deny", "deny entry", ""
-        yield self.deny, "deny", "deny entry", self.row
+    def _lists(self) -> Iterator[tuple[tuple[str, ...], Effect, RuleCodes, str]]:
+        """Yield the lists in order of precedence: entries, effect of a match, codes, row."""
+        yield self.always_deny, "deny", DENY_ENTRY, ""
+        yield self.deny, "deny", DENY_ENTRY, self.row
         if self.allow and not self.ignored:
-            yield self.allow, "allow", "allow entry", self.row
-            yield self.also, "allow", "also allow entry", self.also_row
+            yield self.allow, "allow", ALLOW_ENTRY, self.row
+            yield self.also, "allow", ALSO_ALLOW_ENTRY, self.also_row
 
-    def _match_unlisted(self, prefix: str) -> LayerMatch:
-        """Return the result for a tool that no list matches."""
+    def _unlisted_step(self, layer: str) -> PolicyStep:
+        """Return the step for a tool that no list matches."""
         if self.ignored:
-            return "none", f"{prefix}allow list ignored, as it names only plugins", self.row
+            return PolicyStep(layer, "none", Reason(ONLY_PLUGINS), self.row)
         if not self.allow:
-            return "none", f"{prefix}no limit", self.row
-        return "deny", f"{prefix}no allow entry matches", self.row
+            return PolicyStep(layer, "none", self._explain(NO_LIMIT), self.row)
+        return PolicyStep(layer, "deny", self._explain(NOT_LISTED), self.row)
+
+    def _explain(self, codes: RuleCodes, **params: str) -> Reason:
+        return Reason(codes[1], **params, source=self.source) if self.source else Reason(codes[0], **params)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.reason_texts import translate_reason
 from sessions_app.origin import Sender
 from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
 from tools_app.policy.evaluation import evaluate
@@ -209,7 +210,7 @@ def _find_ineffective_entries(rule: RuleRow, rules: PolicyRules, known: ToolRegi
             named = [facts for facts in known.nameable if entries.find(facts) is not None]
             verdicts = [evaluate(case.about(named), rules) for case in cases]
             if named and not any(verdict.kept for verdict in verdicts):
-                why = verdicts[0].explain(named[0].name)
+                why = translate_reason(verdicts[0].explain(named[0].name))
                 yield PolicyFinding(name, _("“%(entry)s” has no effect: %(why)s") % {"entry": entry, "why": why}, "warning")
 
 

@@ -15,6 +15,7 @@ from clawsite.infra import clock, sql
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
+from clawsite.infra.reason_texts import translate_reason
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.expectations import BrokenExpectation
 from tools_app.policy.rules import SCOPE_FIELDS, PolicyRules, RuleRow
@@ -148,7 +149,7 @@ def _read_stored_rules(number: int) -> PolicyRules:
 def describe_broken_test(failure: BrokenExpectation) -> str:
     context = ", ".join(filter(None, (failure.provider, failure.where)))
     agent = failure.agent + (f" ({context})" if context else "")
-    facts = {"test": failure.expectation.name, "agent": agent, "tool": failure.tool, "why": failure.why}
+    facts = {"test": failure.expectation.name, "agent": agent, "tool": failure.tool, "why": translate_reason(failure.why)}
     return _("Policy test “%(test)s” would fail: %(tool)s for %(agent)s is %(why)s.") % facts
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 
 from clawsite.infra import clock
-from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
-from tools_app.policy.evaluation import PolicyStep, evaluate
+from tools_app.policy.evaluation import NOT_OFFERED, evaluate
+from tools_app.policy.matcher import PolicyStep
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 

@@ -8,13 +8,14 @@ a later tool whose name is already taken is left out and listed in `problems`.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
 from clawsite.infra import sql
+from clawsite.infra.reasons import Reason
 from tools_app.models import McpServer, Plugin
 from tools_app.policy.catalog import PLUGINS_GROUP
 from tools_app.policy.matcher import GROUP_PREFIX, normalize_entry
@@ -38,6 +39,18 @@ _TOOL_NAMES_SQL = {
 }
 
 
+class SourceReasons(NamedTuple):
+    """Reason codes for a tool that its source doesn't provide now."""
+
+    dropped_it: str
+    failed: str
+    disabled: str
+
+
+PLUGIN = SourceReasons("source.plugin_dropped_it", "source.plugin_failed", "source.plugin_disabled")
+MCP_SERVER = SourceReasons("source.server_dropped_it", "source.server_failed", "source.server_disabled")
+
+
 @dataclass(slots=True)
 class OfferedTools:
     facts: dict[str, ToolFacts]  # of every tool
@@ -46,7 +59,7 @@ class OfferedTools:
     servers_by_prefix: dict[str, McpServer] = field(default_factory=dict)  # by tool name prefix
     unseen_servers: set[str] = field(default_factory=set)  # servers, enabled or not, that have not listed their tools yet
     filtered: set[str] = field(default_factory=set)  # tools excluded by the operator's patterns
-    kinds: dict[str, str] = field(default_factory=dict)  # "plugin" or "MCP server" for each ID, enabled or not
+    sources: dict[str, SourceReasons] = field(default_factory=dict)  # of each ID, enabled or not
     loaded: list[LoadedPlugin] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)  # plugin or server -> what was left out and why
     plugins_with_hooks: set[str] = field(default_factory=set)  # plugins that had hooks when last loaded
@@ -77,13 +90,13 @@ class OfferedTools:
     def is_from_plugin(self, name: str, plugin: str) -> bool:
         return name in self.facts and self.facts[name].plugin == plugin
 
-    def why_unavailable(self, tool: ToolFacts) -> str:
-        source = f"{self.kinds.get(tool.plugin, 'its source')} `{tool.plugin}`"
+    def why_unavailable(self, tool: ToolFacts) -> Reason:
+        source = self.sources.get(tool.plugin)
+        if source is None:
+            return Reason("source.removed", name=tool.plugin)
         if tool.plugin in self.ids:
-            return f"{source} does not offer it any more"
-        if tool.plugin in self.problems:
-            return f"{source} cannot be used now"
-        return f"{source} was switched off" if tool.plugin in self.kinds else f"{source} was removed"
+            return Reason(source.dropped_it, name=tool.plugin)
+        return Reason(source.failed if tool.plugin in self.problems else source.disabled, name=tool.plugin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +108,7 @@ class CurrentOffer:
     """
 
     plugins: tuple[str, ...]
-    unavailable: dict[str, str]
+    unavailable: dict[str, Reason]
 
 
 def read_current_offer(tools: Iterable[ToolFacts]) -> CurrentOffer:
@@ -124,7 +137,7 @@ def build_offered_tools(_state: SourceState, _imported: frozenset[str]) -> Offer
     """Build the offered tools. Cached by the rows' state and the finished imports, so the result can't be stale."""
     offer = OfferedTools({name: each.facts for name, each in registry.load_installed().tools.items()})
     for plugin in Plugin.objects.order_by("name"):
-        offer.kinds[plugin.name] = "plugin"
+        offer.sources[plugin.name] = PLUGIN
         if plugin.enabled:
             offer.loaded.append(_add_plugin(offer, plugins.get_loaded(plugin.name)))
             if plugin.has_hooks:
@@ -132,7 +145,7 @@ def build_offered_tools(_state: SourceState, _imported: frozenset[str]) -> Offer
         if plugin.name not in offer.ids:
             offer.off |= dict.fromkeys([plugin.name, *plugin.tools], plugin.name)
     for server, names in _read_servers():
-        offer.kinds[server.name] = "MCP server"
+        offer.sources[server.name] = MCP_SERVER
         offer.servers_by_prefix[tool_prefix(server.name)] = server
         tools = {make_tool_name(server.name, name): is_included(name, server.include, server.exclude) for name in names}
         if not server.listing and not tools:

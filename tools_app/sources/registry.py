@@ -16,6 +16,7 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
+from clawsite.infra.reasons import Reason
 from tools_app.core.definition import Tool, ToolEnv, ToolFactory, ToolUnavailable
 from tools_app.policy import catalog
 from tools_app.policy.matcher import classify_entry
@@ -70,16 +71,16 @@ class ToolRegistry:
     def nameable(self) -> tuple[ToolFacts, ...]:
         return list_nameable({name: each.facts for name, each in self.tools.items()})
 
-    def create(self, names: Iterable[str], env: ToolEnv) -> tuple[dict[str, Tool], dict[str, str]]:
+    def create(self, names: Iterable[str], env: ToolEnv) -> tuple[dict[str, Tool], dict[str, Reason]]:
         """Create these tools for a run; also return why the others are unavailable."""
         env = replace(env, search_providers=self.search_providers) if self.search_providers else env
         created: dict[str, Tool] = {}
-        unavailable: dict[str, str] = {}
+        unavailable: dict[str, Reason] = {}
         for name in names:
             try:
                 created[name] = self.tools[name].factory.create(env)
-            except ToolUnavailable as reason:
-                unavailable[name] = str(reason)
+            except ToolUnavailable as error:
+                unavailable[name] = error.reason
         return created, unavailable
 
     def knows(self, entry: str) -> bool:

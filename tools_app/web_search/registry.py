@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from django.conf import settings
 
+from clawsite.infra.reasons import Reason
 from tools_app.core.definition import ToolUnavailable
 from tools_app.web_search import brave, searxng
 from tools_app.web_search.base import SearchProvider
@@ -20,17 +21,17 @@ NO_PLUGIN_PROVIDERS: Mapping[str, ProviderFactory] = {}
 def choose_provider(from_plugins: Mapping[str, ProviderFactory] = NO_PLUGIN_PROVIDERS) -> SearchProvider:
     """Return the provider named in the settings, or the first configured one, built-in providers first.
 
-    If there is none, the ToolUnavailable message says what to set.
+    If there is none, the reason of ToolUnavailable says what to set.
     """
     named, known = settings.SEARCH_PROVIDER, {**from_plugins, **PROVIDERS}
     if named and named not in known:
-        raise ToolUnavailable(f"CLAWSITE_SEARCH_PROVIDER names an unknown search engine: `{named}`")
+        raise ToolUnavailable(Reason("tool.search_engine_unknown", name=named))
     for name in [named] if named else [*PROVIDERS, *from_plugins]:
         if provider := _make_provider(name, known[name]):
             return provider
     if named:
-        raise ToolUnavailable(f"CLAWSITE_SEARCH_PROVIDER names a search engine that is not configured: `{named}`")
-    raise ToolUnavailable("no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY")
+        raise ToolUnavailable(Reason("tool.search_engine_not_configured", name=named))
+    raise ToolUnavailable(Reason("tool.no_search_engine"))
 
 
 def _make_provider(name: str, factory: ProviderFactory) -> SearchProvider | None:

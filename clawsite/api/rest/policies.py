@@ -9,6 +9,7 @@ from agents.prepare.effective_tools import find_effective_tools
 from clawsite.accounts.models import User
 from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor, encode_cursor, parse_number
 from clawsite.api.http.permissions import ApiRequest, RequireScope
+from clawsite.gateway.protocol.reasons import ReasonCode, to_code
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden, NotFound
@@ -109,14 +110,17 @@ def _check_may_view(user: User) -> None:
         raise Forbidden("you can't view the tool policy; ask an operator")
 
 
-class LayerStep(TypedDict):
+class LayerStep(ReasonCode):
     layer: str
     effect: str
     rule: str
 
 
-class Explanation(TypedDict):
-    """`steps` are the results of all policy layers that apply. `reason` says why an allowed tool is unavailable, if it is."""
+class Explanation(ReasonCode):
+    """`steps` are the results of all policy layers that apply. `reason` says why an allowed tool is unavailable, if it is.
+
+    `code` and `params` are the reason for programs, and in a step its rule.
+    """
 
     tool: str
     offered: bool
@@ -133,13 +137,14 @@ async def explain_tool(request: ApiRequest, session_id: str, tool: Annotated[str
 
 def _explain_tool(user: User, session_id: str, tool: str) -> Explanation:
     effective = find_effective_tools(user, find_session(user, session_id=session_id))
-    steps = effective.toolset.verdict.trace.get(tool)
+    steps, missing = effective.toolset.verdict.trace.get(tool), effective.toolset.unavailable.get(tool)
     if steps is None:
         raise NotFound(f"there is no tool {tool!r}")
     return Explanation(
         tool=tool,
         offered=tool in effective.toolset.tools,
         policyVersion=effective.rules.version,
-        steps=[LayerStep(layer=step.layer, effect=step.effect, rule=step.rule) for step in steps],
-        reason=effective.toolset.unavailable.get(tool),
+        steps=[LayerStep(layer=step.layer, effect=step.effect, rule=step.rule.text, **to_code(step.rule)) for step in steps],
+        reason=missing.text if missing else None,
+        **(to_code(missing) if missing else ReasonCode()),
     )

@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from agents.prepare.effective_tools import find_unavailable_tools, with_agent_model
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.output import print_table, strip_control_characters
+from clawsite.infra.reasons import Reason
 from sessions_app.origin import Sender
-from tools_app.policy.evaluation import PolicyStep, Verdict, evaluate
-from tools_app.policy.matcher import normalize_entry
+from tools_app.policy.evaluation import Verdict, evaluate
+from tools_app.policy.matcher import PolicyStep, normalize_entry
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy_store import known_agents
 from tools_app.policy_store.policies import current_rules
@@ -39,9 +40,9 @@ def explain(options: argparse.Namespace) -> int:
                     f"{name}: {_explain_tool(name, verdict, missing)} (policy version {rules.version}, {model})"
                 )
             )
-            print_table((step.layer, EFFECT_LABELS[step.effect], step.rule, step.row) for step in steps)
+            print_table((step.layer, EFFECT_LABELS[step.effect], step.rule.text, step.row) for step in steps)
     else:
-        print_table(_format_row(name, verdict.refused_by(name), missing.get(name, "")) for name in verdict.trace)
+        print_table(_format_row(name, verdict.refused_by(name), missing.get(name)) for name in verdict.trace)
         allowed = f"{len(verdict.kept)} of {len(verdict.trace)} tools are allowed"
         print(strip_control_characters(f"\n{allowed} by policy version {rules.version}, {model}."))
         if missing:
@@ -49,14 +50,14 @@ def explain(options: argparse.Namespace) -> int:
     return 0
 
 
-def _format_row(name: str, denied: PolicyStep | None, unavailable: str) -> tuple[str, str, str]:
+def _format_row(name: str, denied: PolicyStep | None, unavailable: Reason | None) -> tuple[str, str, str]:
     if denied:
         return name, "denied", f"{denied.layer}: {denied.rule}"
-    return name, "unavailable" if unavailable else "allowed", unavailable
+    return (name, "unavailable", unavailable.text) if unavailable else (name, "allowed", "")
 
 
-def _explain_tool(name: str, verdict: Verdict, unavailable: Mapping[str, str]) -> str:
-    return f"allowed, unavailable: {unavailable[name]}" if name in unavailable else verdict.explain(name)
+def _explain_tool(name: str, verdict: Verdict, unavailable: Mapping[str, Reason]) -> str:
+    return f"allowed, unavailable: {unavailable[name]}" if name in unavailable else verdict.explain(name).text
 
 
 def _build_query(options: argparse.Namespace) -> PolicyQuery:
@@ -85,15 +86,15 @@ def _find_tools(tool: str, query: PolicyQuery) -> list[ToolFacts]:
     return matches
 
 
-def _to_dict(query: PolicyQuery, verdict: Verdict, unavailable: Mapping[str, str], version: int) -> dict[str, object]:
+def _to_dict(query: PolicyQuery, verdict: Verdict, unavailable: Mapping[str, Reason], version: int) -> dict[str, object]:
     conditions = {name: value for name, value in query.to_json().items() if name not in ("tools", "plugins")}
     tools = {
         name: {
             "kept": verdict.refused_by(name) is None,
             "refusedBy": denied.layer if (denied := verdict.refused_by(name)) else None,
-            "notOffered": unavailable.get(name),
+            "notOffered": unavailable[name].text if name in unavailable else None,
             "why": _explain_tool(name, verdict, unavailable),
-            "trace": [step.to_json() for step in steps],
+            "trace": [{**step.to_json(), "rule": step.rule.text, **step.rule.to_json()} for step in steps],
         }
         for name, steps in verdict.trace.items()
     }

@@ -65,7 +65,7 @@ class Retry(TypedDict):
 
 
 class RunCall(TypedDict):
-    """A tool call. `trace` lists layer, effect and rule of every policy layer that allowed or denied it."""
+    """A tool call. `trace` lists layer, effect, rule, code and params of every policy layer."""
 
     callId: str
     name: str

@@ -5,7 +5,9 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from agents.prepare.effective_tools import EffectiveTools
+from clawsite.gateway.protocol.reasons import ReasonCode, to_code
 from tools_app.policy.catalog import DEFAULT_PROFILE, OPENCLAW_GROUP
+from tools_app.policy.matcher import ONLY_PLUGINS
 from tools_app.policy.query import ToolFacts
 from tools_app.sources.registry import RegisteredTool
 
@@ -16,16 +18,16 @@ EffectiveSource = Literal["core", "plugin", "mcp"]
 SOURCE_LABELS: dict[EffectiveSource, str] = {"core": "Core", "plugin": "Plugin", "mcp": "MCP"}
 
 
-class Refused(TypedDict):
-    """A denied tool: the first policy layer that denies it, and the rule."""
+class Refused(ReasonCode):
+    """A denied tool: the first policy layer that denies it, and the rule as text and code."""
 
     id: str
     layer: str
     rule: str
 
 
-class NotOffered(TypedDict):
-    """A tool that is allowed but unavailable, and the reason."""
+class NotOffered(ReasonCode):
+    """A tool that is allowed but unavailable, and the reason as text and code."""
 
     id: str
     reason: str
@@ -80,8 +82,8 @@ def build_effective_answer(effective: EffectiveTools) -> EffectiveAnswer:
         profile=_find_profile(effective),
         policyVersion=effective.rules.version,
         groups=_group_by_source([effective.registry.tools[name] for name in effective.toolset.tools]),
-        refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in denied.items()],
-        notOffered=[NotOffered(id=name, reason=reason) for name, reason in effective.toolset.unavailable.items()],
+        refused=[Refused(id=name, layer=each.layer, rule=each.rule.text, **to_code(each.rule)) for name, each in denied.items()],
+        notOffered=[NotOffered(id=name, reason=why.text, **to_code(why)) for name, why in effective.toolset.unavailable.items()],
         notices=_build_notices(effective),
     )
 
@@ -92,10 +94,8 @@ def _find_profile(effective: EffectiveTools) -> str:
 
 
 def _build_notices(effective: EffectiveTools) -> list[Notice]:
-    steps = [
-        step for steps in effective.toolset.verdict.trace.values() for step in steps if step.rule.startswith("allow list ignored")
-    ]
-    texts = dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps)
+    steps = [step for steps in effective.toolset.verdict.trace.values() for step in steps if step.rule.code == ONLY_PLUGINS]
+    texts = dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use “also allow” to add plugins" for step in steps)
     return [Notice(id=f"ignored-rule-{number}", severity="warning", message=text) for number, text in enumerate(texts, 1)]
 
 

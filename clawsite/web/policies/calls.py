@@ -21,12 +21,11 @@ from clawsite.web.policies.query import ExplainQuery, clean_text
 from clawsite.web.policies.table import build_trace_cells
 from clawsite.web.runs.labels import CALL_STATUS_LABELS
 from sessions_app.admin.display import format_decision
-from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from sessions_app.reports import runs as run_reports
 from sessions_app.verdicts import ADMISSION_KEY
 from tools_app.authorize import EXEC
-from tools_app.policy.evaluation import Verdict, evaluate
+from tools_app.policy.evaluation import NOT_OFFERED, Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.policy_store import policies
@@ -92,8 +91,12 @@ def _evaluate_now(row: ToolCall, query: PolicyQuery | None, rules: PolicyRules) 
     if verdict is None or row.name not in verdict.trace:
         return None
     denied_by = verdict.refused_by(row.name)
-    missing = find_unavailable_tools(query, row.session.owner_id).get(row.name, "") if query else ""
-    return {"kept": denied_by is None, "missing": unavailable_text(missing), "why": explain_denial(denied_by)}
+    missing = find_unavailable_tools(query, row.session.owner_id).get(row.name) if query else None
+    return {
+        "kept": denied_by is None,
+        "missing": unavailable_text(missing) if missing else "",
+        "why": explain_denial(denied_by),
+    }
 
 
 def _changes_since(version: int, rules: PolicyRules) -> Any:

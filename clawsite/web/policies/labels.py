@@ -1,14 +1,14 @@
 """Labels for the policy in the reader's language: layers, scopes, effects, and reasons for a result."""
 
-import re
-
 from django.utils.functional import Promise
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from sessions_app.labels.rules import translate_rule
-from tools_app.policy.evaluation import OWNER_LAYER, TOKEN_LAYER, PolicyStep
+from clawsite.infra.reason_texts import translate_reason
+from clawsite.infra.reasons import Reason
+from tools_app.policy.evaluation import OWNER_LAYER, TOKEN_LAYER
+from tools_app.policy.matcher import ONLY_PLUGINS, PolicyStep
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
 
 Label = str | Promise
@@ -36,12 +36,6 @@ FIELD_LABELS: dict[str, Label] = {
     "deny": gettext_lazy("deny"),
     "also_allow": gettext_lazy("also allow"),
 }
-SHORT: dict[str, Label] = {
-    "no allow entry matches": gettext_lazy("not listed"),
-    "only for the owner": gettext_lazy("owner only"),
-    "allow list ignored, as it names only plugins": gettext_lazy("list ignored"),
-}
-
 
 # Applies to some runs only, so the table has no column for it.
 ACCESS_TOKEN_LABEL = gettext_lazy("Access token")
@@ -70,30 +64,22 @@ def scope_label(row: RuleRow) -> str:
 
 
 def short_rule(step: PolicyStep) -> str:
-    """Return a text short enough for a table cell: the deciding entry or a short label."""
-    if step.effect == "none" and "ignored" not in step.rule:
+    """Return what fits in a table cell: the deciding entry or, if there is none, the rule."""
+    if step.effect == "none" and step.rule.code != ONLY_PLUGINS:
         return ""
-    last = step.rule.rpartition(": ")[2]
-    if last in SHORT:
-        return str(SHORT[last])
-    entries = re.findall(r"`([^`]+)`", last)
-    return entries[-1] if entries else translate_rule(last)
+    return step.rule.params.get("entry") or translate_reason(step.rule)
 
 
-def step_text(step: PolicyStep) -> str:
-    return translate_rule(step.rule)
-
-
-def unavailable_text(reason: str) -> str:
-    """Return why a tool is unavailable, from the reason its factory gives."""
-    return capfirst(translate_rule(reason))
+def unavailable_text(reason: Reason) -> str:
+    """Return why a tool is unavailable, as a sentence."""
+    return capfirst(translate_reason(reason))
 
 
 def explain_denial(denied_by: PolicyStep | None) -> str:
     """Explain a tool's result in one sentence."""
     if denied_by is None:
         return _("all layers allow it")
-    text = step_text(denied_by)
-    if ": " in denied_by.rule and denied_by.layer != "provider_profile":
-        return capfirst(text)  # its source, such as a profile or the sandbox's list, already names the layer
+    text = translate_reason(denied_by.rule)
+    if "source" in denied_by.rule.params and denied_by.layer != "provider_profile":
+        return capfirst(text)  # the source, such as a profile or the sandbox's list, already names the layer
     return _("%(layer)s: %(rule)s") % {"layer": layer_label(denied_by.layer), "rule": text}

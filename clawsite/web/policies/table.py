@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agents.prepare.effective_tools import find_unavailable_tools
+from clawsite.infra.reason_texts import translate_reason
 from clawsite.web.policies.labels import (
     EFFECT_LABELS,
     LAYER_LABELS,
@@ -12,11 +13,11 @@ from clawsite.web.policies.labels import (
     layer_label,
     scope_label,
     short_rule,
-    step_text,
     unavailable_text,
 )
 from clawsite.web.policies.query import ExplainQuery
-from tools_app.policy.evaluation import OWNER_LAYER, PolicyStep, Verdict, evaluate
+from tools_app.policy.evaluation import OWNER_LAYER, Verdict, evaluate
+from tools_app.policy.matcher import PolicyStep
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store.vocabulary import first_group
@@ -156,7 +157,7 @@ def _build_cells(steps: tuple[PolicyStep, ...], before: tuple[PolicyStep, ...], 
             effect=step.effect,
             effect_words=EFFECT_LABELS[step.effect],
             short=short_rule(step),
-            words=step_text(step),
+            words=translate_reason(step.rule),
             row=step.row,
             place=links.scope_label(step.row),
             edit=links.edit(step.row),

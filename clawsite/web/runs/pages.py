@@ -15,15 +15,17 @@ from django.views.decorators.http import require_safe
 from clawsite.accounts.models import User
 from clawsite.infra.errors import NotFound
 from clawsite.infra.observability.tracing import parse_trace_id
+from clawsite.infra.reason_texts import translate_reason
+from clawsite.infra.reasons import Reason
 from clawsite.infra.version import version
 from clawsite.web.formatting import format_count, format_duration, format_money, format_run_row
 from clawsite.web.freezes import freeze_banners
 from clawsite.web.runs.labels import CALL_STATUS_LABELS, EFFECT_LABELS, STATUS_LABELS, STATUS_TONES, run_reason_label
-from sessions_app.labels.rules import translate_decision, translate_rule
 from sessions_app.models import Run
 from sessions_app.reports import runs as run_reports
 from sessions_app.reports.runs import RunAccess
 from sessions_app.runs import freezes
+from sessions_app.verdicts import translate_verdict
 
 FILTER_CHOICES = (
     ("", _("All")),
@@ -122,8 +124,8 @@ def _run_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _step_row(step: dict[str, str]) -> dict[str, Any]:
-    return {**step, "words": EFFECT_LABELS.get(step["effect"], step["effect"]), "rule": translate_rule(step["rule"])}
+def _step_row(step: dict[str, Any]) -> dict[str, Any]:
+    return {**step, "words": EFFECT_LABELS.get(step["effect"], step["effect"]), "rule": translate_reason(Reason.from_json(step))}
 
 
 def _call_row(call: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def _call_row(call: dict[str, Any]) -> dict[str, Any]:
         **call,
         "took": format_duration(call["durationMs"]),
         "status_words": CALL_STATUS_LABELS.get(call["status"], call["status"]),
-        "why": translate_decision(call["verdict"]),
+        "why": translate_verdict(call["verdict"]),
         "steps": [_step_row(step) for step in call["trace"]],
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
+from clawsite.infra.reasons import Reason
 from tools_app.builtin.files.patch_format import AddFile, BadPatch, DeleteFile, FileChange, UpdateFile, apply_hunks, parse_patch
 from tools_app.builtin.files.read_write import decode_text, encode_text
 from tools_app.builtin.files.workspace import Workspace
@@ -58,7 +59,7 @@ def make_apply_patch(env: ToolEnv) -> ToolFunction[PatchArgs]:
     line further up in the file. `*** End of File` after a hunk means that it is at the end of the file. Nothing is written
     unless the whole patch applies."""
     if not PROVIDERS_TRAINED_ON_PATCHES & set(env.model.lower().split("/")[:-1]):
-        raise ToolUnavailable(f"made for models of OpenAI, and this one is `{env.model}`")
+        raise ToolUnavailable(Reason("tool.openai_only", model=env.model))
     workspace = Workspace.of(env)
 
     async def apply_patch(args: PatchArgs, call: CallContext) -> ToolResult:

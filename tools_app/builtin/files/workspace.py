@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from clawsite.infra.reasons import Reason
 from tools_app.builtin.files import tree
 from tools_app.core.definition import ToolEnv, ToolFailed, ToolUnavailable
 
@@ -38,7 +39,7 @@ ERROR_MESSAGES = {
 
 def find_root(env: ToolEnv) -> Path:
     if env.workspace is None:
-        raise ToolUnavailable("there is no workspace")
+        raise ToolUnavailable(Reason("tool.no_workspace"))
     return env.workspace
 
 

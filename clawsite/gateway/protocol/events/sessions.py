@@ -4,6 +4,8 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from clawsite.gateway.protocol.reasons import ReasonCode
+
 StreamName = Literal["lifecycle", "assistant", "thinking", "toolcall", "tool", "compaction"]
 
 
@@ -37,10 +39,10 @@ class Admission(TypedDict):
     grants: NotRequired[list[GrantUsed]]
 
 
-class Verdict(TypedDict):
+class Verdict(ReasonCode):
     """Whether a tool call was allowed, and by which policy layer and rule; neither is set if no layer limits the tool.
 
-    For a command that started, `admission` says what allowed it.
+    For a command that started, `admission` says what allowed it. `code` and `params` are `why` for programs.
     """
 
     allowed: bool
