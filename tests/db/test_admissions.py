@@ -3,7 +3,6 @@
 import pytest
 from django.db import transaction
 from django.utils import translation
-from sessions_app.labels.rules import translate_decision
 
 from clawsite.gateway.protocol.approvals import add_approvals
 from clawsite.infra import clock
@@ -11,7 +10,7 @@ from sessions_app.models import Event, ToolCall
 from sessions_app.reports.redaction import redact_event_data
 from sessions_app.runs import queue, tool_calls
 from sessions_app.runs.tool_calls import CallDecision
-from sessions_app.verdicts import build_verdict
+from sessions_app.verdicts import build_verdict, translate_verdict
 from tests.harness.approvals import (
     ALLOWED_VERDICT,
     allow_approval_requests,
@@ -67,7 +66,7 @@ def told_at_the_end(claimed, call="c1"):
 
 def words(verdict):
     with translation.override("en"):
-        return translate_decision(verdict)
+        return translate_verdict(verdict)
 
 
 def test_one_time_approval_names_approver_and_layer(claimed, approver, tmp_path):

@@ -8,6 +8,7 @@ from agents.prepare.run_plan import prepare_run
 from clawsite.gateway.methods import tools as methods
 from clawsite.gateway.protocol import tools as protocol_tools
 from clawsite.infra import db
+from clawsite.infra.reasons import Reason
 from sessions_app.run_request import RunRequest
 from sessions_app.runs import lifecycle, queue
 from tests.harness.policies import restore_policy
@@ -20,7 +21,7 @@ from tools_app.sources.mcp.listing import ToolListing
 
 pytestmark = pytest.mark.dialect
 
-NO_ENGINE = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
+NO_ENGINE = Reason("tool.no_search_engine")
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ async def test_guest_query_uses_their_own_sender_names(user, make_user, make_ses
     await planned(user, session, sender={"username": "@Anna"})
     theirs = (await db.read(find_effective_tools, make_user(), session)).toolset
     assert (theirs.query.sender.username, theirs.query.is_owner) == ("", False)
-    assert theirs.unavailable["memory_search"] == "notes are read for the owner of the session only"
+    assert theirs.unavailable["memory_search"] == Reason("tool.notes_of_owner")
 
 
 async def test_direct_tool_call_needs_no_model_key(user, make_session, model):
@@ -97,7 +98,7 @@ def test_policy_query_uses_model_without_key(user, make_session, model, settings
     assert (query.provider, query.model) == (provider, name)
 
 
-def asked(**question) -> dict[str, str]:
+def asked(**question) -> dict[str, Reason]:
     return find_unavailable_tools(with_all_tools(PolicyQuery("main", **{"is_owner": True} | question)), 1)
 
 
@@ -107,9 +108,9 @@ def test_each_unavailable_tool_has_its_reason(model, policy, settings):
     assert with_openai["browser"] == NOT_INSTALLED
     assert not {"read", "image", "apply_patch", "memory_get", "message", "session_status"} & with_openai.keys()
     other = asked(provider="deepseek", model="deepseek-chat", is_owner=False)
-    assert other["image"] == "images cannot be shown to the model `deepseek/deepseek-chat`"
-    assert other["apply_patch"] == "made for models of OpenAI, and this one is `deepseek/deepseek-chat`"
-    assert other["memory_get"] == "notes are read for the owner of the session only"
+    assert other["image"] == Reason("tool.no_image_input", model="deepseek/deepseek-chat")
+    assert other["apply_patch"] == Reason("tool.openai_only", model="deepseek/deepseek-chat")
+    assert other["memory_get"] == Reason("tool.notes_of_owner")
     settings.BRAVE_API_KEY = "x"
     assert "web_search" not in asked()
 
@@ -118,11 +119,11 @@ def test_unspecified_model_falls_back_to_agent_model(model, policy, settings):
     assert "apply_patch" not in asked()
     Agent.objects.filter(slug="main").update(model="deepseek/deepseek-chat")
     try:
-        assert "`deepseek/deepseek-chat`" in asked()["image"]
+        assert asked()["image"].params == {"model": "deepseek/deepseek-chat"}
     finally:
         Agent.objects.filter(slug="main").update(model="")
     assert "image" not in asked(provider="deepseek")  # some of its models may see
-    assert asked(provider="anthropic")["apply_patch"].endswith("`anthropic/*`")
+    assert asked(provider="anthropic")["apply_patch"].params == {"model": "anthropic/*"}
 
 
 def test_availability_query_creates_no_files(model, policy, settings, tmp_path):
@@ -135,7 +136,7 @@ def test_availability_query_creates_no_files(model, policy, settings, tmp_path):
 async def test_ignored_policy_rule_produces_notice(user, make_session, policy, echo):
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo"])
     seen = await db.read(find_effective_tools, user, make_session(user))
-    told = "layer agent, row agent:main: allow list ignored, as it names only plugins; use also allow to add plugins"
+    told = "layer agent, row agent:main: allowlist ignored, because it names only plugins; use “also allow” to add plugins"
     assert [notice["message"] for notice in protocol_tools._build_notices(seen)] == [told]
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo", "read"])
     assert protocol_tools._build_notices(await db.read(find_effective_tools, user, make_session(user))) == []

@@ -313,8 +313,9 @@ def test_memory_tools_are_unavailable_without_workspace():
     from tools_app.core.definition import ToolEnv, ToolUnavailable
 
     for factory in (make_memory_search, make_memory_get):
-        with pytest.raises(ToolUnavailable, match="there is no workspace"):
+        with pytest.raises(ToolUnavailable) as unavailable:
             factory.create(ToolEnv(None, "main", 1, "s", "k"))
+        assert unavailable.value.reason.code == "tool.no_workspace"
 
 
 async def test_guest_cannot_access_session_owners_notes(user, make_user, make_session, tmp_path):
@@ -322,6 +323,4 @@ async def test_guest_cannot_access_session_owners_notes(user, make_user, make_se
     theirs = make_tool_env(make_session(user), workspace=tmp_path, sender=make_user())
     toolset = build_toolset(theirs, PolicyQuery("main"), RULES, registry.load_installed())
     assert "read" in toolset.tools
-    assert {toolset.unavailable[name] for name in ("memory_search", "memory_get")} == {
-        "notes are read for the owner of the session only"
-    }
+    assert {toolset.unavailable[name].code for name in ("memory_search", "memory_get")} == {"tool.notes_of_owner"}

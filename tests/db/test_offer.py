@@ -2,6 +2,7 @@
 
 import pytest
 
+from clawsite.infra.reasons import Reason
 from tests.harness.mcp import record_server_tools
 from tools_app.models import McpServer
 from tools_app.policy.query import ToolFacts
@@ -33,23 +34,23 @@ def filtered(row: McpServer) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda row: source_changes.switch_servers([row], on=False), "MCP server `weather` was switched off"),
-        (filtered, "MCP server `weather` does not offer it any more"),
-        (lambda row: source_changes.delete_servers([row]), "its source `weather` was removed"),
-        (lambda row: record_server_tools(row, "hail"), "MCP server `weather` does not offer it any more"),
+        (lambda row: source_changes.switch_servers([row], on=False), "source.server_disabled"),
+        (filtered, "source.server_dropped_it"),
+        (lambda row: source_changes.delete_servers([row]), "source.removed"),
+        (lambda row: record_server_tools(row, "hail"), "source.server_dropped_it"),
     ],
     ids=["off", "filtered", "deleted", "not told any more"],
 )
 def test_unavailable_server_tool_has_reason(weather, change, why):
     mine = tools_of("weather")
     change(weather)
-    assert offered.read_current_offer(mine).unavailable == {"weather__forecast": why}
+    assert offered.read_current_offer(mine).unavailable == {"weather__forecast": Reason(why, name="weather")}
 
 
 def test_unavailable_plugin_tool_has_reason(echo):
     mine = tools_of("echo")
     source_changes.switch_plugins([echo], on=False)
-    assert offered.read_current_offer(mine).unavailable == {"echo_word": "plugin `echo` was switched off"}
+    assert offered.read_current_offer(mine).unavailable == {"echo_word": Reason("source.plugin_disabled", name="echo")}
 
 
 def test_running_call_is_checked_against_current_plugins(weather):

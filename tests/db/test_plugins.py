@@ -8,6 +8,7 @@ from django.db import connection
 
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
+from clawsite.infra.reasons import Reason
 from tests.harness.plugins import ECHO_PLUGIN, install_plugin, record_plugins, unload_plugins
 from tools_app.core.definition import CallContext, ToolEnv, ToolUnavailable
 from tools_app.core.plugin_hooks import HookCall
@@ -181,8 +182,9 @@ def test_failing_tool_factory_makes_tool_unavailable(add_plugin):
         ECHO_PLUGIN.format(tool="echo_word") + "\nmake = None\nimport dataclasses\n\ndef broken(env):\n    raise ValueError('no')\n"
     )
     add_plugin("echo", code + "tools = [dataclasses.replace(tools[0], make=broken)]\n")
-    with pytest.raises(ToolUnavailable, match="it could not be made, see the log: `ValueError`"):
+    with pytest.raises(ToolUnavailable) as unavailable:
         source_tools.load_tools().tools["echo_word"].factory.create(env())
+    assert unavailable.value.reason == Reason("tool.factory_failed", error="ValueError")
 
 
 def test_hooks_of_enabled_plugins_are_collected(add_plugin):
@@ -316,13 +318,12 @@ async def test_enabled_plugin_provides_search_engine(add_plugin, settings):
     assert result.details["provider"] == "acme"
     assert "About claws" in result.text
     settings.SEARCH_PROVIDER = "unset"
-    assert (
-        "names a search engine that is not configured: `unset`"
-        in source_tools.load_tools().create(["web_search"], env())[1]["web_search"]
-    )
+    _created, unavailable = source_tools.load_tools().create(["web_search"], env())
+    assert unavailable == {"web_search": Reason("tool.search_engine_not_configured", name="unset")}
     settings.SEARCH_PROVIDER = "acme"
     source_changes.switch_plugins([plugin], on=False)
-    assert "unknown search engine: `acme`" in source_tools.load_tools().create(["web_search"], env())[1]["web_search"]
+    _created, unavailable = source_tools.load_tools().create(["web_search"], env())
+    assert unavailable == {"web_search": Reason("tool.search_engine_unknown", name="acme")}
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from sessions_app.labels.rules import NOT_OFFERED
 
 from agents.models import Agent
+from clawsite.infra.reasons import Reason
 from clawsite.web.policies.query import ExplainQuery
 from sessions_app.models import ToolCall
 from sessions_app.origin import Sender
 from tests.harness.page_source import compact_html
 from tests.harness.policies import create_tool_call, restore_policy
-from tools_app.policy.evaluation import evaluate
+from tools_app.policy.evaluation import NOT_OFFERED, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test
@@ -166,9 +166,9 @@ def test_allowed_but_unavailable_tool_shows_reason(operator, settings):
     page = ask(operator, **asked)
     engine = "No search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
     assert verdict_cell(page, "web_search") == f"allowed, unavailable {engine}"
-    assert verdict_cell(page, "image") == ("allowed, unavailable Images cannot be shown to the model `deepseek/deepseek-chat`")
-    assert verdict_cell(page, "browser") == "allowed, unavailable This version does not have it yet"
-    assert verdict_cell(page, "memory_get") == "allowed, unavailable Notes are read for the owner of the session only"
+    assert verdict_cell(page, "image") == "allowed, unavailable Model `deepseek/deepseek-chat` does not accept images"
+    assert verdict_cell(page, "browser") == "allowed, unavailable Not available in this version"
+    assert verdict_cell(page, "memory_get") == "allowed, unavailable Notes are only available to the session's owner"
     assert verdict_cell(page, "read") == "allowed"
     missing = set(re.findall(r'<tr[^>]*data-tool="([^"]+)"', ask(operator, show="missing", **asked)))
     assert {"web_search", "image", "browser", "apply_patch"} <= missing
@@ -183,7 +183,7 @@ def test_draft_allowing_unavailable_tool_shows_reason(operator):
     page = ask(operator, scope="agent", for_agent="main", seen="1", profile="coding", also_allow="web_search")
     assert verdict_cell(page, "web_search").startswith("was denied → would be allowed but unavailable No search engine")
     refused = ask(operator, agent="scout")
-    assert verdict_cell(refused, "web_search") == "denied Profile `minimal`: no allow entry matches"
+    assert verdict_cell(refused, "web_search") == "denied Not in the `minimal` profile"
 
 
 @pytest.mark.parametrize("name", ["agent", "model", "channel", "group", "sender", "tool", "of", "for_agent", "for_sender", "deny"])
@@ -371,10 +371,10 @@ def test_unavailable_call_without_query_is_shown_as_such(operator, user, make_se
 def test_call_of_unavailable_tool_shows_past_and_current_reason(operator, user, make_session, settings):
     policies.save_policy(scope="agent", subject="main", profile="full")
     call = create_tool_call(user, make_session(user), name="web_search")
-    reason = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
-    ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, verdict={**call.verdict, "not_offered": reason})
+    reason = Reason("tool.no_search_engine")
+    ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, verdict={**call.verdict, "not_offered": reason.to_json()})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
-    assert f"Not offered in this run: {reason}" in page
+    assert f"Unavailable in this run: {reason}" in page
     assert "Today this would be allowed, but unavailable." in page
     settings.BRAVE_API_KEY = "x"
     assert "Today this would be allowed." in text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))

@@ -4,13 +4,13 @@ import datetime as dt
 import itertools
 
 import pytest
-from sessions_app.labels.rules import NOT_OFFERED
 
 from clawsite.infra import clock
+from clawsite.infra.reasons import Reason
 from sessions_app.models import ToolCall
 from sessions_app.origin import Sender
 from sessions_app.runs import lifecycle
-from tools_app.policy.evaluation import evaluate
+from tools_app.policy.evaluation import NOT_OFFERED, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store import replay as policy_replay
@@ -72,8 +72,8 @@ def test_sample_names_denying_step(called):
     found = replay_calls(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
     (one,), (other,) = found.samples_blocked, found.samples_released
     assert (one.call_pk, one.tool, one.agent, one.run_pk) == (blocked.pk, "exec", "main", blocked.run_id)
-    assert (one.step.layer, one.step.rule, one.step.row) == ("global", "deny entry `group:runtime`", "global")
-    assert (other.call_pk, other.step.layer, other.step.rule) == (released.pk, "agent", "deny entry `write`")
+    assert (one.step.layer, one.step.rule, one.step.row) == ("global", Reason("policy.deny_entry", entry="group:runtime"), "global")
+    assert (other.call_pk, other.step.layer, other.step.rule) == (released.pk, "agent", Reason("policy.deny_entry", entry="write"))
 
 
 def test_samples_are_newest_calls_of_each_kind(called, monkeypatch):

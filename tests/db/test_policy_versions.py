@@ -214,9 +214,7 @@ def never_exec():
 def test_change_that_breaks_policy_test_is_rolled_back(never_exec):
     with pytest.raises(InvalidRequest) as refusal:
         save_policy(scope="agent", subject="support", profile="coding")
-    assert str(refusal.value) == (
-        "Policy test “support never gets exec” would fail: exec for support is allowed: no layer refuses it."
-    )
+    assert str(refusal.value) == ("Policy test “support never gets exec” would fail: exec for support is allowed by all layers.")
     assert (stored_rows(), numbers()) == (set(DEFAULT_RULES), [1])
 
 
@@ -263,7 +261,7 @@ def test_failing_test_names_model_and_sender():
 
 def test_policy_test_of_missing_tool_is_explained():
     PolicyTest.objects.create(name="old", expected="never", tool="gone_tool")
-    with pytest.raises(InvalidRequest, match="gone_tool for any-other-agent is not there: no tool has such a name"):
+    with pytest.raises(InvalidRequest, match="gone_tool for any-other-agent is not a known tool"):
         save_policy(scope="global", deny=["exec"])
 
 

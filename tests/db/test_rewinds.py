@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from clawsite.infra.reasons import Reason
 from sessions_app.events.journal import NewEntry
 from sessions_app.models import Event, Run, Session, SessionMember, ToolCall, TranscriptEntry
 from sessions_app.run_request import Prompt, RunRequest
@@ -223,8 +224,14 @@ def test_messages_include_model_usage_and_tool_metadata(user, make_session):
     assert read["verdict"]["allowed"] is True
     assert read["durationMs"] >= 0
     assert read["startedAt"] > 0
-    why = "refused by layer agent: exec is denied"
-    assert denied["verdict"] == {"allowed": False, "layer": "agent", "rule": "exec is denied", "why": why}
+    rule = Reason("legacy", text="exec is denied")
+    assert denied["verdict"] == {
+        "allowed": False,
+        "layer": "agent",
+        "rule": "exec is denied",
+        "why": "denied by layer agent: exec is denied",
+        **Reason("call.denied_by", layer="agent", rule=rule).to_json(),
+    }
     assert done["durationMs"] >= 0
 
 

@@ -51,7 +51,14 @@ def test_run_report_breaks_down_timings(user, make_session):
     assert times == {"queuedMs": 900, "waitingMs": 0, "toolsMs": 1500, "modelMs": 8050, "firstWordMs": 1900, "totalMs": 10450}
     assert (report["attempts"], [retry["kind"] for retry in report["retries"]]) == (2, ["rate_limit"])
     assert [call["verdict"]["allowed"] for call in report["toolCalls"]] == [True, True, False]
-    assert report["toolCalls"][2]["trace"][1]["rule"] == "deny entry `write`"
+    step = {
+        "layer": "agent",
+        "effect": "deny",
+        "rule": "deny entry `write`",
+        "code": "policy.deny_entry",
+        "params": {"entry": "write"},
+    }
+    assert report["toolCalls"][2]["trace"][1] == step
 
 
 def test_run_aborted_in_queue_has_no_model_time(user, make_session):

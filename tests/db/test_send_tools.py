@@ -329,8 +329,9 @@ def test_message_tool_is_unavailable_outside_run(user, make_session):
     from agents.tools.message import make_message
     from tools_app.core.definition import ToolUnavailable
 
-    with pytest.raises(ToolUnavailable, match="outside of a run"):
+    with pytest.raises(ToolUnavailable) as unavailable:
         make_message.create(make_tool_env(make_session(user)))
+    assert unavailable.value.reason.code == "tool.outside_run"
 
 
 async def test_exec_restrictions_apply_to_runs_in_other_sessions(user, make_session, running):

@@ -14,7 +14,7 @@ from tools_app.sources import tools as source_tools
 pytestmark = pytest.mark.usefixtures("database", "fresh_policy")
 
 SERVERS, PLUGINS = "/admin/tools_app/mcpserver/", "/admin/tools_app/plugin/"
-MAIN_READS = "Policy test “main reads” would fail: read for main is refused by layer agent: no allow entry matches."
+MAIN_READS = "Policy test “main reads” would fail: read for main is denied by layer agent: not in the allowlist."
 
 
 def expect(name: str, expected: str, tool: str, agent: str = "main") -> PolicyTest:
@@ -79,7 +79,7 @@ def test_server_change_that_breaks_test_is_rejected(weather, change):
 def test_server_can_be_deleted_after_its_tests(weather):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
     test = expect("main may ask", "allowed", "weather__forecast")
-    with pytest.raises(InvalidRequest, match="main may ask.* is not there"):
+    with pytest.raises(InvalidRequest, match="main may ask.* is not a known tool"):
         source_changes.delete_servers([weather])
     test.delete()
     source_changes.delete_servers([weather])
@@ -268,7 +268,7 @@ def test_tool_of_disabled_source_is_listed_with_reason(operator, echo):
     source_changes.switch_plugins([echo], on=False)
     page = operator.get("/policies/", {"agent": "main", "tool": "echo_word"}, secure=True).content.decode()
     assert "echo_word" in page
-    assert "was switched off" in page
+    assert "Plugin `echo` is disabled" in page
     assert "No matching tools" not in page
 
 

@@ -4,8 +4,10 @@ import pytest
 from django.test import Client
 
 from clawsite.infra import clock
+from clawsite.infra.reasons import Reason
 from sessions_app.models import ToolCall
 from sessions_app.runs import lifecycle
+from tools_app.policy.matcher import PolicyStep
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
@@ -22,8 +24,8 @@ def refused(user, make_session) -> ToolCall:
     session = make_session(user)
     accepted = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="a private question")
     steps = [
-        {"layer": "profile", "effect": "allow", "rule": "x"},
-        {"layer": "agent", "effect": "deny", "rule": "deny entry `write`"},
+        PolicyStep("profile", "allow", Reason("policy.allow_entry", entry="x")).to_json(),
+        PolicyStep("agent", "deny", Reason("policy.deny_entry", entry="write")).to_json(),
     ]
     return ToolCall.objects.create(
         run_id=accepted.pk,
@@ -51,9 +53,9 @@ def page(make_user, *groups: str):
 
 def test_operator_sees_denial_reason_but_no_message_text(make_user, refused):
     get = page(make_user, "Operator")
-    assert "refused by layer agent: deny entry `write`" in get("/admin/sessions_app/toolcall/").content.decode()
+    assert "denied by layer agent: deny entry `write`" in get("/admin/sessions_app/toolcall/").content.decode()
     one = get(f"/admin/sessions_app/toolcall/{refused.pk}/change/").content.decode()
-    assert "refused by layer agent" in one
+    assert "denied by layer agent" in one
     assert "a private answer" not in one
     assert "a private question" not in get(f"/admin/sessions_app/run/{refused.run_id}/change/").content.decode()
     assert get("/admin/sessions_app/transcriptentry/").status_code == 403

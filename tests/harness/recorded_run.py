@@ -5,13 +5,15 @@ from typing import Any
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Event, Run, Session, ToolCall
 from sessions_app.runs import lifecycle
+from tools_app.policy.matcher import PolicyStep
 
 USAGE = {"input": 1200, "output": 85, "costMicroUsd": 4200}
 REFUSING = [
-    {"layer": "profile", "effect": "allow", "rule": "allow entry `*`"},
-    {"layer": "agent", "effect": "deny", "rule": "deny entry `write`"},
+    PolicyStep("profile", "allow", Reason("policy.allow_entry", entry="*")).to_json(),
+    PolicyStep("agent", "deny", Reason("policy.deny_entry", entry="write")).to_json(),
 ]
 TimedEvent = tuple[int, str, dict[str, Any]]
 

@@ -29,14 +29,14 @@ def test_explain_prints_tool_summaries_or_all_layers_of_one(env: Mapping[str, st
     assert everything.code == 0
     lines = {line.split()[0]: line for line in everything.out.splitlines() if line}
     assert lines["read"].split() == ["read", "allowed"]
-    assert lines["subagents"].split(None, 1)[1] == "unavailable  this version does not have it yet"
+    assert lines["subagents"].split(None, 1)[1] == "unavailable  not available in this version"
     assert "of them are unavailable" in everything.out
-    assert lines["web_fetch"].split(None, 2)[1:] == ["denied", "profile: profile `coding`: no allow entry matches"]
+    assert lines["web_fetch"].split(None, 2)[1:] == ["denied", "profile: not in the `coding` profile"]
     one = policy("explain", "--agent", "main", "--tool", "bash", "--subagent", env=env)
-    explanation = "exec: allowed: no layer refuses it"
+    explanation = "exec: allowed by all layers"
     assert one.out.startswith(f"{explanation} (policy version 1, with demo/clawsite, the agent's model)\n")
     assert len(one.out.splitlines()) == 11
-    assert policy("explain", "--agent", "main", "--tool", "read", env=env).out.startswith("read: allowed: no layer refuses it (")
+    assert policy("explain", "--agent", "main", "--tool", "read", env=env).out.startswith("read: allowed by all layers (")
     wrong = policy("explain", "--agent", "main", "--tool", "wriet", env=env)
     assert (wrong.code, wrong.err) == (1, "claw: there is no tool 'wriet'; did you mean write?\n")
 
@@ -48,10 +48,10 @@ def test_explain_uses_the_agents_model_by_default(env: Mapping[str, str]) -> Non
     Agent.objects.filter(slug="main").update(model="openai/gpt-5")
     save_policy(scope="global", provider="openai", deny=["read"])
     line = policy("explain", "--agent", "main", "--tool", "read", env=env).out.splitlines()[0]
-    why = "read: refused by layer global_provider: deny entry `read`"
+    why = "read: denied by layer global_provider: deny entry `read`"
     assert line == f"{why} (policy version 2, with openai/gpt-5, the agent's model)"
     other = policy("explain", "--agent", "main", "--tool", "read", "--provider", "demo/clawsite", env=env).out.splitlines()[0]
-    assert other == "read: allowed: no layer refuses it (policy version 2, with demo/clawsite)"
+    assert other == "read: allowed by all layers (policy version 2, with demo/clawsite)"
 
 
 def test_explain_json_has_the_query_and_trace(env: Mapping[str, str]) -> None:
@@ -75,13 +75,14 @@ def test_explain_json_has_the_query_and_trace(env: Mapping[str, str]) -> None:
     assert result["query"]["is_owner"] is False
     glob = result["tools"]["glob"]
     assert (glob["kept"], glob["refusedBy"]) == (False, "group")
-    step = {"layer": "group", "effect": "deny", "rule": "deny entry `glob`", "row": "group:telegram/-100#anna"}
-    assert glob["trace"][7] == step
+    code = {"code": "policy.deny_entry", "params": {"entry": "glob"}}
+    row = "group:telegram/-100#anna"
+    assert glob["trace"][7] == {"layer": "group", "effect": "deny", "rule": "deny entry `glob`", "row": row, **code}
     assert len(glob["trace"]) == 10
     assert (glob["notOffered"], result["tools"]["read"]["notOffered"]) == (None, None)
     search = json.loads(policy("explain", "--agent", "main", "--tool", "memory_get", "--not-owner", "--json", env=env).out)
     assert search["tools"]["memory_get"]["kept"] is True
-    assert search["tools"]["memory_get"]["notOffered"] == "notes are read for the owner of the session only"
+    assert search["tools"]["memory_get"]["notOffered"] == "notes are only available to the session's owner"
 
 
 def test_policy_file_is_compared_imported_and_exported(env: Mapping[str, str], tmp_path: Path) -> None:

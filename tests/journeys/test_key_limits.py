@@ -5,6 +5,7 @@ import pytest
 
 from clawsite.accounts.tokens import find_principal, issue_token, limit_token
 from clawsite.client import Client, Endpoint
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Run, ToolCall
 from tests.harness.commands import exec_prompt
 from tests.harness.worker import WorkerHarness, calls_of
@@ -30,7 +31,8 @@ async def test_http_and_socket_runs_respect_token_limits(live, limited):
         assert (await client.post("/tools/invoke", json={"tool": "session_status"})).status_code == 200
     call = ToolCall.objects.filter(run__owner=user).earliest("pk")
     assert (call.name, call.status, call.refused_by) == ("read", "refused", "key")
-    assert call.verdict["trace"]["read"][-1]["rule"] == f"key `{token.prefix}`: no allow entry matches"
+    rule = Reason("policy.not_listed_in", source=Reason("policy.access_token", name=token.prefix))
+    assert call.verdict["trace"]["read"][-1]["rule"] == rule.to_json()
     assert call.run.options["keyLimits"] == {"name": token.prefix, "allow": ["session_status"], "deny": ["exec"]}
     async with Client(Endpoint(url=live.ws_url(), token=secret)) as client:
         seen = await client.request("tools.effective", {})

@@ -75,7 +75,7 @@ async def test_server_disabled_during_run_is_no_longer_called(harness: WorkerHar
     run = await harness.answer("[[tool=srv__ping args={}]] [[text=done]]")
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "toolset")
-    assert "tool_not_allowed: `srv__ping` is not offered in this run: MCP server `srv` was switched off" in transcript_of(run)[2][1]
+    assert "tool_not_allowed: `srv__ping` is unavailable in this run: MCP server `srv` is disabled" in transcript_of(run)[2][1]
     assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
 
 

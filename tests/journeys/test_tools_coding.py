@@ -295,7 +295,7 @@ async def test_repeated_call_within_one_turn_is_stopped(harness: WorkerHarness, 
     ("name", "arguments", "reason"),
     [
         ("browser", '{"url":"x"}', "tool_not_allowed: `browser` "),
-        ("no_such_tool", "{}", "tool_not_allowed: `no_such_tool` is not offered in this run"),
+        ("no_such_tool", "{}", "tool_not_allowed: `no_such_tool` is unavailable in this run"),
         ("read", '"{broken"', "the arguments could not be read: "),
     ],
     ids=["refused", "made up", "unreadable"],

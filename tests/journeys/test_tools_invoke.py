@@ -110,7 +110,7 @@ async def test_unavailable_tool_reports_its_missing_requirement(call, live):
     reason = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
     assert seen["notOffered"] == [{"id": "web_search", "reason": reason}]
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "tool_not_allowed")
-    assert f"not offered in this run: {reason}" in answer.json()["error"]["message"]
+    assert f"unavailable in this run: {reason}" in answer.json()["error"]["message"]
 
 
 async def test_direct_call_needs_no_model_key(call):
@@ -196,7 +196,9 @@ async def test_socket_method_behaves_like_http(live, make_user):
         assert {"read", "write", "session_status"} <= offered
         assert seen["profile"] == "coding"
         demo = await client.request("tools.effective", {"sessionKey": "agent:demo:main"})
-        assert {"id": "write", "layer": "profile", "rule": "profile `minimal`: no allow entry matches"} in demo["refused"]
+        source = {"code": "policy.profile", "params": {"name": "minimal"}}
+        code = {"code": "policy.not_listed_in", "params": {"source": source}}
+        assert {"id": "write", "layer": "profile", "rule": "not in the `minimal` profile", **code} in demo["refused"]
         catalog = await client.request("tools.catalog", {})
         assert {"minimal", "coding", "messaging", "full"} == {profile["id"] for profile in catalog["profiles"]}
         fs = next(group for group in catalog["groups"] if group["id"] == "fs")

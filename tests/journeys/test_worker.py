@@ -126,8 +126,8 @@ async def test_unavailable_tool_reports_missing_requirement_to_model(harness: Wo
     assert "web_search" not in str(harness.model.bodies[0]["tools"])
     (call,) = calls_of(run)
     assert (call.status, call.refused_by, call.is_error) == ("refused", "toolset", True)
-    assert "not offered in this run: no search engine is configured" in transcript_of(run)[2][1]
-    assert call.verdict["not_offered"].startswith("no search engine is configured")
+    assert "unavailable in this run: no search engine is configured" in transcript_of(run)[2][1]
+    assert call.verdict["not_offered"] == {"code": "tool.no_search_engine"}
     assert run.status == "completed"
 
 

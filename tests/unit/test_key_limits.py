@@ -2,6 +2,7 @@
 
 import pytest
 
+from clawsite.infra.reasons import Reason
 from sessions_app.origin import TokenLimits
 from tools_app.policy.evaluation import evaluate
 from tools_app.policy.query import PolicyQuery, ToolFacts
@@ -47,7 +48,8 @@ def test_access_token_never_allows_tools_denied_by_policy():
 def test_policy_trace_names_the_access_token_layer_last():
     query = PolicyQuery("main", tools=TOOLS, key=TokenLimits("3f9c21aa", ("read",)))
     trace = evaluate(query, OPEN).trace["exec"]
-    assert (len(trace), trace[-1].layer, trace[-1].rule) == (11, "key", "key `3f9c21aa`: no allow entry matches")
+    rule = Reason("policy.not_listed_in", source=Reason("policy.access_token", name="3f9c21aa"))
+    assert (len(trace), trace[-1].layer, trace[-1].rule) == (11, "key", rule)
     assert PolicyQuery.from_json(query.to_json()) == query
     without = PolicyQuery("main", tools=TOOLS)
     assert len(evaluate(without, OPEN).trace["exec"]) == 10

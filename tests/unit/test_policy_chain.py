@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clawsite.infra.reasons import Reason
 from sessions_app.origin import Sender
 from tests.unit.test_policy_matcher import lists, tools
 from tools_app.policy.catalog import GROUP_BY_TOOL, NATIVE_NAMES, PROFILES, SUBAGENT_DENY
@@ -95,13 +96,15 @@ def test_unknown_profile_denies_everything():
         PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, (RuleRow("global", profile="codng", also_allow=("*",)),))
     )
     assert verdict.kept == ()
-    assert verdict.explain("read") == "refused by layer profile: unknown profile `codng`: deny entry `*`"
+    rule = Reason("policy.deny_entry_in", entry="*", source=Reason("policy.unknown_profile", name="codng"))
+    assert verdict.explain("read") == Reason("call.denied_by", layer="profile", rule=rule)
 
 
 def test_denial_names_layer_and_entry():
     verdict = evaluate(PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, (FULL, RuleRow("agent", "main", deny=("write",)))))
-    assert verdict.explain("write") == "refused by layer agent: deny entry `write`"
-    assert verdict.explain("read") == "allowed: no layer refuses it"
+    assert verdict.explain("write") == Reason("call.denied_by", layer="agent", rule=Reason("policy.deny_entry", entry="write"))
+    assert verdict.explain("write").text == "denied by layer agent: deny entry `write`"
+    assert verdict.explain("read") == Reason("call.allowed")
 
 
 def test_layers_after_denial_are_evaluated():
@@ -113,7 +116,7 @@ def test_layers_after_denial_are_evaluated():
 def test_owner_gate_is_checked_before_layers():
     assert "whatsapp_login" in kept(FULL, is_owner=True)
     verdict = evaluate(PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, (FULL,)))
-    assert verdict.explain("whatsapp_login") == "refused by layer owner: only for the owner"
+    assert verdict.explain("whatsapp_login") == Reason("call.denied_by", layer="owner", rule=Reason("policy.owner_only"))
     assert len(verdict.trace["whatsapp_login"]) == 10
 
 
@@ -224,6 +227,6 @@ def test_group_id_that_looks_like_sender_is_escaped():
 def test_replacing_row_without_limits_is_named_in_trace(rows, asked, layer, named):
     query = PolicyQuery("main", tools=EVERYTHING, **asked)
     step = next(step for step in evaluate(query, PolicyRules(1, (FULL, *rows))).trace["exec"] if step.layer == layer)
-    assert (step.effect, step.rule, step.row) == ("none", "no limit", named)
+    assert (step.effect, step.rule, step.row) == ("none", Reason("policy.no_limit"), named)
     nobody = next(step for step in evaluate(query, PolicyRules(1, (FULL,))).trace["exec"] if step.layer == layer)
-    assert (nobody.effect, nobody.rule, nobody.row) == ("none", "no rule", "")
+    assert (nobody.effect, nobody.rule, nobody.row) == ("none", Reason("policy.no_rule"), "")

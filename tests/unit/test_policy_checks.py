@@ -201,25 +201,25 @@ FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
             CODING,
             {"scope": "agent", "subject": "main", "allow": ["read", "browser"]},
             "allow",
-            "“browser” has no effect: refused by layer profile: profile `coding`: no allow entry matches",
+            "“browser” has no effect: denied by layer profile: not in the `coding` profile",
         ),
         (
             CODING,
             {**IN_GROUP, "allow": ["group:fs", "group:web"]},
             "allow",
-            "“group:web” has no effect: refused by layer profile: profile `coding`: no allow entry matches",
+            "“group:web” has no effect: denied by layer profile: not in the `coding` profile",
         ),
         (
             FULL,
             {"scope": "subagent", "allow": ["read", "cron"]},
             "allow",
-            "“cron” has no effect: refused by layer subagent: subagent list: deny entry `cron`",
+            "“cron” has no effect: denied by layer subagent: deny entry `cron` in the subagent list",
         ),
         (
             PolicyRules(1, (RuleRow("global", profile="full", deny=("exec",)),)),
             {"scope": "sandbox", "allow": ["group:fs", "exec"]},
             "allow",
-            "“exec” has no effect: refused by layer global: deny entry `exec`",
+            "“exec” has no effect: denied by layer global: deny entry `exec`",
         ),
         (
             PolicyRules(
@@ -227,13 +227,13 @@ FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
             ),
             {"scope": "agent", "subject": "main", "provider": "openai/gpt-5", "allow": ["read", "exec"]},
             "allow",
-            "“exec” has no effect: refused by layer global_provider: deny entry `exec`",
+            "“exec” has no effect: denied by layer global_provider: deny entry `exec`",
         ),
         (
             NOTHING,
             {"scope": "agent", "subject": "main", "profile": "minimal", "also_allow": ["read"], "deny": ["read"]},
             "also_allow",
-            "“read” has no effect: refused by layer agent: deny entry `read`",
+            "“read” has no effect: denied by layer agent: deny entry `read`",
         ),
         (
             FULL,

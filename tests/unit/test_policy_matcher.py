@@ -5,7 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools_app.policy.catalog import GROUPS, NATIVE_NAMES, OPENCLAW_GROUP, PLUGINS_GROUP
-from tools_app.policy.matcher import LayerPolicy, classify_entry, compile_entries, has_only_plugins
+from tools_app.policy.matcher import (
+    ALLOW_ENTRY,
+    DENY_ENTRY,
+    NO_LIMIT,
+    NOT_LISTED,
+    LayerPolicy,
+    classify_entry,
+    compile_entries,
+    has_only_plugins,
+)
 from tools_app.policy.query import ToolFacts
 
 READ = ToolFacts("read", ("fs", "openclaw"))
@@ -21,8 +30,8 @@ lists = st.lists(entries, max_size=5).map(tuple)
 
 
 def judged(opinion, tool):
-    (judgement,) = opinion.judge([tool])
-    return judgement
+    (step,) = opinion.judge("agent", [tool])
+    return step.effect, step.rule.code, step.rule.params
 
 
 def matches(entry, tool):
@@ -78,16 +87,16 @@ def test_other_entries_match_nothing(entry, tool):
 
 
 def test_deny_is_checked_before_allow():
-    assert judged(LayerPolicy(allow=("*", "read"), deny=("read",)), READ)[:2] == ("deny", "deny entry `read`")
+    assert judged(LayerPolicy(allow=("*", "read"), deny=("read",)), READ) == ("deny", DENY_ENTRY[0], {"entry": "read"})
 
 
 def test_empty_allowlist_does_not_limit():
-    assert judged(LayerPolicy(deny=("exec",)), READ)[:2] == ("none", "no limit")
+    assert judged(LayerPolicy(deny=("exec",)), READ) == ("none", NO_LIMIT[0], {})
 
 
 def test_allowlist_allows_only_listed_tools():
-    assert judged(LayerPolicy(allow=("group:fs",)), READ)[:2] == ("allow", "allow entry `group:fs`")
-    assert judged(LayerPolicy(allow=("group:fs",)), EXEC)[:2] == ("deny", "no allow entry matches")
+    assert judged(LayerPolicy(allow=("group:fs",)), READ) == ("allow", ALLOW_ENTRY[0], {"entry": "group:fs"})
+    assert judged(LayerPolicy(allow=("group:fs",)), EXEC) == ("deny", NOT_LISTED[0], {})
 
 
 @pytest.mark.parametrize("entry", ["", "reed", "group:nope", "r*d", "no-such-plugin"])
@@ -122,8 +131,8 @@ def test_order_of_entries_does_not_matter(tool, allow, deny, random):
 
 @pytest.mark.parametrize("entries", [("*", "group:fs", "read"), ("read", "*", "group:fs"), ("group:fs", "read", "*")])
 def test_most_specific_entry_is_named_regardless_of_order(entries):
-    assert judged(LayerPolicy(allow=entries), READ)[1] == "allow entry `read`"
-    assert judged(LayerPolicy(allow=entries), EXEC)[1] == "allow entry `*`"
+    assert judged(LayerPolicy(allow=entries), READ)[2] == {"entry": "read"}
+    assert judged(LayerPolicy(allow=entries), EXEC)[2] == {"entry": "*"}
 
 
 PLUGIN_NAMES = ("acme", "acme_post", "weather", "weather__today")

@@ -96,7 +96,7 @@ def explanation_agrees_with_enforcement(query, rules):
         assert (decided.permit is not None) == (decided.effect == "allow") == (name in toolset.tools)
         stored = Verdict.from_json(json.loads(json.dumps(decided.verdict)))
         refused = stored.refused_by(name)
-        assert (decided.layer, decided.rule) == ((refused.layer, refused.rule) if refused else ("", ""))
+        assert (decided.layer, decided.rule) == ((refused.layer, refused.rule) if refused else ("", None))
         assert stored.explain(name) == verdict.explain(name)
 
 
@@ -248,10 +248,10 @@ def test_property_holds(check):
 def allow_is_asked_before_deny(monkeypatch):
     judge = matcher.LayerPolicy.judge
 
-    def swapped(self, tools):
+    def swapped(self, layer, tools):
         allowed = matcher.compile_entries(self.allow)
-        for facts, judgement in zip(tools, judge(self, tools), strict=True):
-            yield ("allow", "first", "") if allowed.find(facts) else judgement
+        for facts, step in zip(tools, judge(self, layer, tools), strict=True):
+            yield replace(step, effect="allow") if allowed.find(facts) else step
 
     monkeypatch.setattr(matcher.LayerPolicy, "judge", swapped)
 

@@ -27,7 +27,7 @@ from tests.unit.policy_cases import (
     validated_row,
 )
 from tools_app.core.definition import ToolArgs, ToolEnv, text_result, tool
-from tools_app.policy.matcher import LayerPolicy
+from tools_app.policy.matcher import ONLY_PLUGINS, LayerPolicy
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.sources.registry import ToolRegistry
@@ -87,7 +87,7 @@ def test_allowlist_with_only_plugin_tools_is_dropped(layer):
     verdict = evaluate_rows([FULL, PLUGIN_ONLY[layer]], **ANYWHERE)
     assert set(verdict.kept) == ALL
     (step,) = [step for step in verdict.trace["read"] if step.layer == layer]
-    assert (step.effect, step.rule) == ("none", "allow list ignored, as it names only plugins")
+    assert (step.effect, step.rule.code) == ("none", ONLY_PLUGINS)
 
 
 @parametrize_cases(
@@ -312,4 +312,4 @@ def test_unknown_deny_entry_has_no_effect(entry):
     with pytest.raises(InvalidRequest):
         validated_row(scope="global", deny=[entry])
     assert set(evaluate_rows([global_row(deny=(entry,))]).kept) == ALL
-    assert [effect for effect, _rule, _row in LayerPolicy(allow=("read",), deny=(entry,)).judge(TOOLS[:1])] == ["allow"]
+    assert [step.effect for step in LayerPolicy(allow=("read",), deny=(entry,)).judge("agent", TOOLS[:1])] == ["allow"]

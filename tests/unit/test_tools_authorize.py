@@ -10,6 +10,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 import tools_app
+from clawsite.infra.reasons import Reason
 from tools_app.authorize import AuthorizedCall, authorize_tool_call
 from tools_app.builtin.files.grep import make_grep
 from tools_app.builtin.files.read_write import make_edit, make_glob, make_read, make_write
@@ -55,6 +56,9 @@ def ask(name: str, rules: PolicyRules, offered=None, **arguments):
     return authorize_tool_call(CallRef("c1", name, arguments), toolset=offered or toolset(rules), rules=rules)
 
 
+ACME_DISABLED = Reason("source.plugin_disabled", name="acme")
+
+
 def full(*rows: RuleRow) -> PolicyRules:
     return PolicyRules(7, (RuleRow("global", profile="full"), *rows))
 
@@ -63,7 +67,7 @@ def test_model_sees_only_allowed_tools():
     found = toolset(full(RuleRow("agent", "main", deny=("write", "edit"))))
     assert [spec["name"] for spec in found.specs()] == ["read", "glob", "grep"]
     assert found.get("write") is None
-    assert found.verdict.explain("write") == "refused by layer agent: deny entry `write`"
+    assert found.verdict.refused_by("write").rule == Reason("policy.deny_entry", entry="write")
 
 
 def test_model_gets_docstring_and_argument_schema():
@@ -75,7 +79,7 @@ def test_model_gets_docstring_and_argument_schema():
 def test_run_without_workspace_reports_missing_file_tools():
     found = toolset(CODING, workspace=None)
     assert found.specs() == []
-    assert found.unavailable == dict.fromkeys(("read", "write", "edit", "glob", "grep"), "there is no workspace")
+    assert found.unavailable == dict.fromkeys(("read", "write", "edit", "glob", "grep"), Reason("tool.no_workspace"))
 
 
 def test_policy_denial_takes_precedence_over_unavailability():
@@ -122,25 +126,27 @@ def test_allowed_call_gets_permit_bound_to_arguments():
 def test_denied_call_names_the_layer():
     refused = ask("write", full(RuleRow("agent", "main", deny=("write",))), path="a", content="b")
     assert refused.permit is None
-    assert (refused.effect, refused.layer, refused.rule, refused.policy_version) == ("deny", "agent", "deny entry `write`", 7)
-    assert refused.reason.startswith("tool_not_allowed: `write` was denied by layer agent: deny entry `write`.")
+    rule = Reason("policy.deny_entry", entry="write")
+    assert (refused.effect, refused.layer, refused.rule, refused.policy_version) == ("deny", "agent", rule, 7)
+    assert refused.message.startswith("tool_not_allowed: `write` was denied by layer agent: deny entry `write`.")
     assert refused.denial.is_error
-    assert refused.denial.text == refused.reason
+    assert refused.denial.text == refused.message
 
 
 @pytest.mark.parametrize("name", ["", "rm_rf", "Read", "read ", "x" * 5000, "exec"])
 def test_unknown_tool_name_is_denied(name):
     refused = ask(name, full())
     assert (refused.effect, refused.layer, refused.permit) == ("deny", "toolset", None)
-    assert "`read`" in refused.reason
-    assert len(refused.reason) < 500
+    assert "`read`" in refused.message
+    assert len(refused.message) < 500
 
 
 def test_unavailable_tool_call_reports_missing_requirement():
     refused = ask("read", CODING, offered=toolset(CODING, workspace=None), path="a")
-    assert (refused.effect, refused.layer, refused.rule, refused.permit) == ("deny", "toolset", "there is no workspace", None)
-    assert refused.reason.startswith("tool_not_allowed: `read` is not offered in this run: there is no workspace. It did not run.")
-    assert refused.verdict["not_offered"] == "there is no workspace"
+    rule = Reason("tool.no_workspace")
+    assert (refused.effect, refused.layer, refused.rule, refused.permit) == ("deny", "toolset", rule, None)
+    assert refused.message.startswith("tool_not_allowed: `read` is unavailable in this run: there is no workspace. It did not run.")
+    assert refused.verdict["not_offered"] == rule.to_json()
     assert evaluate(PolicyQuery.from_json(refused.query), CODING).kept == ("read",)
 
 
@@ -153,8 +159,7 @@ def test_current_rules_apply_not_those_at_run_start():
 def test_tool_allowed_after_run_start_is_not_offered():
     started_with = toolset(full(RuleRow("agent", "main", deny=("write",))))
     refused = ask("write", full(), offered=started_with)
-    assert (refused.effect, refused.layer) == ("deny", "toolset")
-    assert "the policy refused it when this run began" in refused.reason
+    assert (refused.effect, refused.layer, refused.rule) == ("deny", "toolset", Reason("tool.denied_at_start"))
 
 
 def test_call_is_evaluated_with_current_plugins():
@@ -163,20 +168,20 @@ def test_call_is_evaluated_with_current_plugins():
     offered = toolset(rules, is_owner=True)
     judged = partial(authorize_tool_call, CallRef("c1", "write", {}), toolset=offered, rules=rules)
     assert judged(now=CurrentOffer(offered.query.plugins, {})).effect == "allow"
-    refused = judged(now=CurrentOffer((), {"acme_post": "plugin `acme` was switched off"}))
+    refused = judged(now=CurrentOffer((), {"acme_post": ACME_DISABLED}))
     assert (refused.effect, refused.layer, refused.permit) == ("deny", "global", None)
 
 
 def test_tool_whose_source_is_gone_is_denied_and_not_listed():
     offered = toolset(full(), is_owner=True)
-    gone = {"acme_post": "plugin `acme` was switched off"}
+    gone = {"acme_post": ACME_DISABLED}
     now = CurrentOffer(offered.query.plugins, gone)
     for name in ("acme_post", "no_such"):
         refused = authorize_tool_call(CallRef("c1", name, {}), toolset=offered, rules=full(), now=now)
         assert (refused.effect, refused.layer, refused.permit) == ("deny", "toolset", None)
-        assert "`acme_post`" not in refused.reason.partition("Tools you can use")[2]
+        assert "`acme_post`" not in refused.message.partition("Tools you can use")[2]
         if name in gone:
-            assert "is not offered in this run: plugin `acme` was switched off." in refused.reason
+            assert "is unavailable in this run: plugin `acme` is disabled." in refused.message
     assert authorize_tool_call(CallRef("c1", "read", {}), toolset=offered, rules=full(), now=now).permit
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from clawsite.infra.reasons import LEGACY, Reason
 from tools_app.core.arguments import json_schema
 from tools_app.core.definition import ImageBlock, TextBlock, ToolArgs, ToolEnv, ToolResult, ToolUnavailable, text_result, tool
 
@@ -87,14 +88,15 @@ def test_tool_without_docstring_is_rejected():
         tool("paint", args=PaintArgs)(lambda env: None)
 
 
-def test_factory_can_raise_unavailable_with_reason():
+def test_plugin_factory_can_give_plain_text_as_reason():
     @tool("paint", args=PaintArgs)
     def make_paint(env):
         """Paint something."""
         raise ToolUnavailable("there is no paint")
 
-    with pytest.raises(ToolUnavailable, match="there is no paint"):
+    with pytest.raises(ToolUnavailable, match="there is no paint") as unavailable:
         make_paint.create(ENV)
+    assert unavailable.value.reason == Reason(LEGACY, text="there is no paint")
 
 
 def test_factory_returning_no_tool_is_unavailable():
@@ -102,8 +104,9 @@ def test_factory_returning_no_tool_is_unavailable():
     def make_paint(env):
         """Paint something."""
 
-    with pytest.raises(ToolUnavailable, match="its factory returns nothing that could be called"):
+    with pytest.raises(ToolUnavailable) as unavailable:
         make_paint.create(ENV)
+    assert unavailable.value.reason == Reason("tool.factory_without_function")
 
 
 def test_failing_factory_is_logged_and_omits_its_tool(caplog):
@@ -113,8 +116,9 @@ def test_failing_factory_is_logged_and_omits_its_tool(caplog):
         raise ValueError("no brush")
 
     for _ in range(2):
-        with pytest.raises(ToolUnavailable, match="it could not be made, see the log: `ValueError`"):
+        with pytest.raises(ToolUnavailable) as unavailable:
             make_paint.create(ENV)
+        assert unavailable.value.reason == Reason("tool.factory_failed", error="ValueError")
     assert caplog.text.count("factory of tool paint failed (ValueError); the tool is unavailable") == 1
 
 

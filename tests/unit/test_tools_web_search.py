@@ -4,6 +4,7 @@ import pytest
 from aiohttp import web as http
 
 from clawsite.infra.fetch.client import Allowlist
+from clawsite.infra.reasons import Reason
 from tests.harness.http_servers import http_server
 from tests.unit.test_outside_text import inside
 from tests.unit.web_use import ENV, use_web
@@ -38,16 +39,16 @@ def searxng(settings):
 
 
 async def test_search_is_unavailable_without_engine(settings):
-    def why() -> str:
-        with pytest.raises(ToolUnavailable) as declined:
+    def why() -> Reason:
+        with pytest.raises(ToolUnavailable) as unavailable:
             tools.make_web_search.create(ENV)
-        return str(declined.value)
+        return unavailable.value.reason
 
-    assert why() == "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
+    assert why() == Reason("tool.no_search_engine")
     settings.SEARCH_PROVIDER, settings.BRAVE_API_KEY = "searxng", "key"
-    assert why() == "CLAWSITE_SEARCH_PROVIDER names a search engine that is not configured: `searxng`"
+    assert why() == Reason("tool.search_engine_not_configured", name="searxng")
     settings.SEARCH_PROVIDER = "altavista"
-    assert why() == "CLAWSITE_SEARCH_PROVIDER names an unknown search engine: `altavista`"
+    assert why() == Reason("tool.search_engine_unknown", name="altavista")
     settings.SEARCH_PROVIDER = "brave"
     assert tools.make_web_search.create(ENV)
     settings.SEARCH_PROVIDER = ""

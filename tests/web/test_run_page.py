@@ -44,7 +44,7 @@ def test_summary_works_without_javascript(user: User, flight: Run) -> None:
         "2,400 input, 170 output",
         "10 s",
         "1.5 s",
-        "refused by layer agent",
+        "denied by layer agent",
     ):
         assert words in page
     assert "deny entry `write`" in page
@@ -72,7 +72,7 @@ def test_run_page_is_hidden_from_other_users(flight: Run, make_user: Callable[..
 def test_operator_sees_run_without_message_text(flight: Run, make_user: Callable[..., User]) -> None:
     operator = signed_in(make_user("Operator"))
     page = text_of(operator.get(f"/runs/{flight.pk}/"))
-    assert "refused by layer agent" in page and "not its content" in page
+    assert "denied by layer agent" in page and "not its content" in page
     export = text_of(operator.get(f"/runs/{flight.pk}/export/"))
     for secret in ("Compare the two notes", "notes/one.md", "milk", "Both files"):
         assert secret not in page and secret not in export
