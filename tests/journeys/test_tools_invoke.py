@@ -108,7 +108,7 @@ async def test_unavailable_tool_reports_its_missing_requirement(call, live):
     finally:
         policies.save_policy(scope="agent", subject="main", profile="coding")
     reason = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
-    assert seen["notOffered"] == [{"id": "web_search", "reason": reason}]
+    assert seen["notOffered"] == [{"id": "web_search", "reason": reason, "code": "tool.no_search_engine"}]
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "tool_not_allowed")
     assert f"unavailable in this run: {reason}" in answer.json()["error"]["message"]
 
