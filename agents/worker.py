@@ -14,10 +14,11 @@ from functools import partial
 
 from django.conf import settings
 
-from agents import maintenance, selectors
+from agents import maintenance
 from agents.deltas import DeltaWriter
 from agents.llm import catalog
 from agents.runner import Runner
+from agents.warm_up import warm_up
 from clawsite.infra import bus, clock, db
 from clawsite.infra.clock import boot_time
 from clawsite.infra.errors import ClawError
@@ -71,9 +72,9 @@ class Worker:
         await self._sources.begin()
         await self._commands.begin()
         await db.write(workers.register, self.id, version=version(), identity=own_identity())
-        await db.read(_import_litellm_early)
         log.info("worker %s is ready for %d runs", self.id, self._concurrency)
         chores = [
+            asyncio.create_task(warm_up(), name="warm up"),
             asyncio.create_task(self._every(settings.HEARTBEAT_SECONDS, self._renew), name="heartbeat"),
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep, hint=self._left_behind), name="sweep"),
             asyncio.create_task(self._every(settings.POLL_SECONDS, self._check_aborts, hint=self._abort_hint), name="aborts"),
@@ -268,15 +269,6 @@ class Worker:
 def _chore_label(chore: Callable[[], Awaitable[None]]) -> str:
     """Return a readable name, such as "check aborts" for `_check_aborts`."""
     return getattr(chore, "__name__", "chore").strip("_").replace("_", " ")
-
-
-def _import_litellm_early() -> None:
-    """Start the slow import of litellm in the background if a configured model needs it."""
-    models = {selectors.choose_model_name(agent) for agent in selectors.list_agents()}
-    if any(catalog.needs_litellm(model) for model in models):
-        from agents.llm.providers import litellm_provider
-
-        litellm_provider.import_in_background()
 
 
 def _send_heartbeat(worker: str, held: Sequence[ClaimedRun]) -> dict[int, str | None]:

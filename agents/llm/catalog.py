@@ -8,7 +8,7 @@ not decide what to try after a failure.
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -92,12 +92,6 @@ def resolve_model(
     return ResolvedModel(ProviderKind.DIRECT, wire, provider, model, credentials)
 
 
-def needs_litellm(name: str) -> bool:
-    """Whether a model is reached through litellm, whose import is slow. Needs no API key."""
-    provider, _ = _split_name(name.removeprefix(LITELLM_PREFIX).strip())
-    return name.startswith(LITELLM_PREFIX) or (provider != "demo" and provider not in ENDPOINTS)
-
-
 def get_default_model(environ: Mapping[str, str] = os.environ) -> str:
     """Return the server's default model: the one that is set, else one whose API key is found, else the demo."""
     if chosen := environ.get("CLAWSITE_MODEL", "").strip():
@@ -135,7 +129,7 @@ OPEN_PROVIDERS: dict[ProviderKind, ModelProvider] = {}
 def open_provider(resolved: ResolvedModel, *, raw_log: str = "") -> ModelProvider:
     """Return the process-wide provider of this kind, which shares its connections. `raw_log` is a path, empty for none."""
     if resolved.kind not in OPEN_PROVIDERS:
-        OPEN_PROVIDERS[resolved.kind] = _create_provider(resolved.kind)
+        OPEN_PROVIDERS[resolved.kind] = load_provider(resolved.kind)()
     return with_raw_log(OPEN_PROVIDERS[resolved.kind], raw_log)
 
 
@@ -145,21 +139,22 @@ async def close_providers() -> None:
         await provider.aclose()
 
 
-def _create_provider(kind: ProviderKind) -> ModelProvider:
+def load_provider(kind: ProviderKind) -> Callable[[], ModelProvider]:
+    """Import the provider of this kind and return its class."""
     # Imported here: web processes read this catalog but ask no model, and importing aiohttp alone takes 0.2 s.
     match kind:
         case ProviderKind.DEMO:
             from agents.llm.providers.demo.provider import DemoProvider
 
-            return DemoProvider()
+            return DemoProvider
         case ProviderKind.DIRECT:
             from agents.llm.providers.openai_compat import OpenAICompatProvider
 
-            return OpenAICompatProvider()
+            return OpenAICompatProvider
         case ProviderKind.LITELLM:
             from agents.llm.providers.litellm_provider import LiteLLMProvider
 
-            return LiteLLMProvider()
+            return LiteLLMProvider
 
 
 def _split_name(name: str) -> tuple[str, str]:
