@@ -1,4 +1,4 @@
-"""How an installation gets its first administrator, and that nobody gets a second chance at it."""
+"""The first administrator: how it is created, and that it can't be created twice."""
 
 import os
 from datetime import timedelta
@@ -50,7 +50,7 @@ def test_only_setup_link_digest_is_stored() -> None:
 def test_setup_link_works_once() -> None:
     digest = new_link()
     first_admin.use_link(digest, "ada", PASSWORD)
-    User.objects.all().update(is_active=False)  # even when there is no administrator any more
+    User.objects.all().update(is_active=False)  # even if the administrator no longer exists
     assert not first_admin.is_link_open(digest)
     with pytest.raises(NotFound):
         first_admin.use_link(digest, "grace", PASSWORD)

@@ -1,4 +1,4 @@
-"""The four groups, the scopes that follow from them, and who is told when they change."""
+"""The four groups, the scopes they grant, and the notifications when they change."""
 
 import pytest
 from django.contrib.auth.models import Group, Permission

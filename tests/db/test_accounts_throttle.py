@@ -1,4 +1,4 @@
-"""Waiting times after failed attempts: whom they meet, how long they last, and that no race gets round them."""
+"""Waiting times after failed attempts: to whom they apply, how long they last, and that concurrency can't bypass them."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ def forgotten(database: None) -> None:
 
 
 def waits(address: str, account: str = "") -> float:
-    """Seconds, 0 when an attempt is allowed."""
+    """Return the waiting time in seconds, 0 if an attempt is allowed."""
     try:
         throttle.check(address, account)
     except Unavailable as error:
@@ -41,7 +41,7 @@ def fail(times: int, address: str = HERE, account: str = "") -> None:
 
 
 def later(seconds: float) -> None:
-    """Everything that was noted happened that much longer ago."""
+    """Move all recorded failures this far into the past."""
     for row in FailedSignIns.objects.all():
         row.last_failed_at -= timedelta(seconds=seconds)
         row.save()
@@ -164,7 +164,7 @@ def test_attempted_usernames_are_not_stored() -> None:
 
 
 def at_once(count: int, work: Callable[[], object]) -> list[object]:
-    """Run it in as many threads, each with its own connection, started together."""
+    """Run the function in this many threads at the same time, each with its own connection."""
     together = threading.Barrier(count)
 
     def one(_number: int) -> object:
@@ -190,7 +190,7 @@ def test_concurrent_guesses_cannot_exceed_free_attempts(monkeypatch: pytest.Monk
 
     def slowly(*question: Any) -> None:
         judged(*question)
-        time.sleep(0.01)  # opens the window between the judgement and the count, if there is one
+        time.sleep(0.01)  # widens the gap between the check and the count, if there is one
 
     monkeypatch.setattr(throttle, "_raise_if_waiting", slowly)
 
@@ -199,7 +199,7 @@ def test_concurrent_guesses_cannot_exceed_free_attempts(monkeypatch: pytest.Monk
         return True
 
     admitted = at_once(20, guess).count(True)
-    assert admitted == 6  # five free ones, and the sixth, after which the wait begins
+    assert admitted == 6  # five free attempts, and the sixth, after which the wait begins
 
 
 def test_stale_throttle_rows_are_removed() -> None:

@@ -1,4 +1,4 @@
-"""Tokens of programs: what is stored of them, how long they work, and that they only ever narrow."""
+"""Access tokens: what is stored, how long they are valid, and that they only narrow permissions."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -22,7 +22,7 @@ EVERYTHING = sorted(groups.SCOPES)
 
 @pytest.fixture
 def own_service_users(database: None) -> Iterator[None]:
-    """Service accounts stay between tests; the ones changed here must not."""
+    """Service accounts stay between tests; restore those that a test changes."""
     yield
     User.objects.filter(is_service=True).delete()
     tokens.install_gateway_user()

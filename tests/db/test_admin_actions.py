@@ -1,4 +1,4 @@
-"""Bulk actions of the admin: they say what they would do, act after the second click only, and ask who is clicking."""
+"""Bulk actions in the admin: they preview their effect, act only after confirmation, and check permissions."""
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -25,7 +25,7 @@ def plain_static_files(settings):
 
 @pytest.fixture
 def staff(make_user):
-    """Somebody of these groups in the admin: act(address, action, rows) chooses, act(…, sure=True) confirms as well."""
+    """A user of these groups in the admin: act(address, action, rows) selects rows, act(…, sure=True) also confirms."""
 
     def make(*groups: str):
         someone = make_user(*groups)
@@ -46,7 +46,7 @@ def staff(make_user):
 
 @pytest.fixture
 def run(user, make_session):
-    """Make runs of one user, each in a session of its own."""
+    """Create runs of one user, each in a separate session."""
 
     def make(run_id: str, status: str = "accepted") -> Run:
         accepted = lifecycle.accept_run(user=user, session=make_session(user), run_id=run_id, prompt="a private question")
@@ -75,7 +75,7 @@ def test_confirmed_runs_are_aborted(staff, run):
     running.refresh_from_db()
     ended.refresh_from_db()
     assert (queued.status, queued.reason) == ("aborted", "operator")
-    assert queued.events.filter(data__phase="end", data__aborted=True).exists()  # clients are told
+    assert queued.events.filter(data__phase="end", data__aborted=True).exists()  # clients are notified
     assert (running.status, running.abort_reason) == ("running", "operator")  # its worker ends it
     assert running.abort_requested_at
     assert ended.status == "completed"

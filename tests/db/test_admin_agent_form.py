@@ -1,4 +1,4 @@
-"""The form of an agent: what it refuses before a conversation would stumble over it, and the tools beside it."""
+"""The agent form: it rejects what would fail in a run, and shows the agent's tools."""
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -19,7 +19,7 @@ MAIN = "/admin/agents/agent/main/change/"
 
 @pytest.fixture
 def surroundings(settings, monkeypatch):
-    """Plain static files, no key of any provider, and the policy as it was afterwards."""
+    """Plain static files, no provider API keys, and the policy restored afterwards."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_API_KEY", "CLAWSITE_MODEL"):
@@ -45,7 +45,7 @@ def client(make_user) -> Client:
 
 
 def send(client: Client, address: str, **changes):
-    """The form as it comes, with these changes, sent back."""
+    """Submit the form as rendered, with these changes."""
     form = client.get(address, secure=True).context["adminform"].form
     values = {name: form[name].value() for name in form.fields} | changes
     values = {name: "\n".join(value) if isinstance(value, list) else value for name, value in values.items()}

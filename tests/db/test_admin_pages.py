@@ -1,4 +1,4 @@
-"""Every table in the admin: its list and its page open, with as many queries for fifty rows as for five."""
+"""Every table in the admin: its list and form open, with the same number of queries for fifty rows as for five."""
 
 from datetime import timedelta
 
@@ -47,10 +47,10 @@ from tools_app.models import (
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
 OURS = ("accounts", "agents", "connectors", "gateway", "infra", "sessions_app", "tools_app")
-# Shown with their session or question; nobody's business but one's own; an index of files; what a command or a run will be told.
+# Shown with their session or request, private to one user, an index of files, or input of future commands and runs.
 NOT_BY_THEMSELVES = {"EventLog", "SessionMember", "SessionMark", "MemoryFile", "MemoryChunk", "AuditSeal", "AuditHead"}
 NOT_BY_THEMSELVES |= {"ApprovalVote", "CommandInput", "CommandOutput", "DeviceToken", "SpentSignature", "SystemEvent"}
-MOST_QUERIES = 24  # of which 4 find out who is asking and what they may do
+MOST_QUERIES = 24  # of which 4 authenticate the user and read permissions
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def client(root) -> Client:
 
 @pytest.fixture
 def leftovers():
-    """What the shared clean-up does not know of."""
+    """Clean up what the shared reset doesn't cover."""
     yield
     ToolPolicy.objects.filter(subject__startswith="robot-").delete()
     PolicyVersion.objects.filter(number__gte=1000).delete()
@@ -80,7 +80,7 @@ def leftovers():
 
 
 def fill(root: User, numbers: range) -> None:
-    """One row of every table for each number."""
+    """Create one row of every table for each number."""
     now = clock.now()
     for n in numbers:
         user = User.objects.create(username=f"user-{n}")
@@ -137,7 +137,7 @@ def newest(model: type) -> object:
 
 
 def pages() -> dict[str, str]:
-    """The list of every table and the page of one of its rows."""
+    """Open the list of every table and the page of one of its rows."""
     found = {}
     for model in admin.site._registry:
         opts = model._meta
@@ -168,7 +168,7 @@ def test_every_model_is_registered_in_admin():
 
 def test_list_query_count_does_not_grow_with_rows(client, root, leftovers):
     fill(root, range(5))
-    queries_of(client)  # content types and the like are remembered after the first time
+    queries_of(client)  # content types and the like are cached after the first use
     few = queries_of(client)
     fill(root, range(5, 50))
     queries_of(client)  # so are the tools of plugins and servers, until these change
@@ -180,14 +180,14 @@ def test_list_query_count_does_not_grow_with_rows(client, root, leftovers):
 def test_every_list_has_search_filters_and_date_hierarchy():
     lists = {model.__name__: model_admin for model, model_admin in admin.site._registry.items() if model._meta.app_label in OURS}
     assert {name for name, each in lists.items() if not each.search_fields} == {"FirstAdminLink"}
-    # There are few lanes and one link; failures and known addresses are text and a date, which search and hierarchy narrow.
+    # There are few lanes and one link; failures and known addresses contain text and a date, which search and hierarchy filter.
     assert {name for name, each in lists.items() if not each.list_filter} == {
         "FailedSignIns",
         "FirstAdminLink",
         "KnownAddress",
         "Lane",
     }
-    # Agents, lanes, policies and rules have no date, events have a number of their own and a filter for it.
+    # Agents, lanes, policies and rules have no date; events have a timestamp in milliseconds and a custom filter for it.
     assert {name for name, each in lists.items() if not each.date_hierarchy} == {
         "Agent",
         "Event",
@@ -207,7 +207,7 @@ def test_user_owned_rows_can_be_filtered_by_user(client, root, leftovers, model,
     page = client.get(f"{address}?{field}__id__exact={whose.pk}", secure=True)
     assert [getattr(row, field) for row in page.context["cl"].queryset] == [whose]
     said = page.content.decode()
-    assert "unfold-filter-autocomplete" in said  # a field that finds people, and not a list of all of them
+    assert "unfold-filter-autocomplete" in said  # a search field instead of a list of all users
     assert f'name="{field}__id__exact"' in said
 
 
@@ -267,7 +267,7 @@ def test_related_rows_are_linked(client, root, leftovers):
         f"{reverse('admin:sessions_app_transcriptentry_changelist')}?run={run.pk}",
     ):
         assert f'href="{address}"' in said
-    # And a list narrowed by such a link shows that row's only.
+    # A list filtered by such a link shows only that row's objects.
     events = client.get(f"/admin/sessions_app/event/?run={run.pk}", secure=True).context["cl"]
     assert [event.run_id for event in events.queryset] == [run.pk]
 
@@ -301,7 +301,7 @@ def test_menu_shows_only_viewable_models(make_user, leftovers):
     client.force_login(operator)
     said = client.get("/admin/sessions_app/run/", secure=True).content.decode()
     assert 'href="/admin/sessions_app/session/"' in said
-    assert 'href="/admin/sessions_app/event/"' not in said  # what people wrote
+    assert 'href="/admin/sessions_app/event/"' not in said  # user content
     assert 'href="/admin/admin/logentry/"' not in said
 
 

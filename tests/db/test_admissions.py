@@ -1,4 +1,4 @@
-"""Who let a command through is kept with its call, as it was when it started: a person, a grant of somebody, or the rules."""
+"""What allowed a command is stored with its call, as of the start of the command: an approver, a grant, or the rules."""
 
 import pytest
 from django.db import transaction
@@ -40,7 +40,7 @@ def approver(make_user):
 
 
 def started(claimed, workspace, line="touch made", call="c1"):
-    """Decide a call and start it, as the worker does; -> what a client is told of it."""
+    """Decide a call and start it, as the worker does; return what clients receive about it."""
     plan = plan_command(claimed, workspace, line, call=call)
     decided = decide_plan(claimed, plan)
     assert decided.effect == "allow", decided
@@ -59,7 +59,7 @@ def started(claimed, workspace, line="touch made", call="c1"):
 
 
 def told_at_the_end(claimed, call="c1"):
-    """The meta of its result, as those who follow the chat get it."""
+    """Return the meta of its result, as the chat's members receive it."""
     events = Event.objects.filter(run=claimed.pk, stream="tool").order_by("seq")
     return next(each.data["meta"] for each in events if each.data["phase"] == "result" and each.data["toolCallId"] == call)
 
@@ -113,7 +113,7 @@ def test_grant_admission_names_grant_and_remaining_uses(claimed, approver, tmp_p
     assert words(verdict).endswith(", 2 uses left")
     grants.revoke_grant(grant.pk, by=approver)
     again = ToolCall.objects.values("name", "status", "refused_by", "verdict").get(run=claimed.pk, call_id="c2")
-    assert build_verdict(again) == verdict  # it was in force when the command started
+    assert build_verdict(again) == verdict  # it was active when the command started
 
 
 def test_admission_without_approval_names_exec_rules(user, make_session, tmp_path):
@@ -126,12 +126,12 @@ def test_admission_without_approval_names_exec_rules(user, make_session, tmp_pat
 def test_approval_event_carries_grant_scope_and_duration(claimed, approver, user, tmp_path):
     question = request_approval(claimed, tmp_path)
     with transaction.atomic():
-        queue.park_run(claimed, "approval")  # no worker has it, so the answer itself is told
+        queue.park_run(claimed, "approval")  # no worker holds the run, so the decision itself is announced
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900))
     granted = {"grant": Grant.objects.get().pk, "scope": "session", "seconds": 900, "uses": None}
     decided = Event.objects.filter(run=claimed.pk, stream="tool").order_by("-seq")[0].data
     assert decided["approval"]["granted"] == granted
-    assert redact_event_data(decided)["approval"]["granted"] == granted  # it says nothing of what was said
+    assert redact_event_data(decided)["approval"]["granted"] == granted  # it contains no message text
     block = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {}}
     message = {"role": "assistant", "runId": question.run.run_id, "content": [block]}
     add_approvals(question.session, [message])

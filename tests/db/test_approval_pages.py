@@ -1,4 +1,4 @@
-"""The pages about approvals through Django's test client: who sees what, who may answer, and what an answer does."""
+"""The approval pages through Django's test client: who sees what, who can decide, and the effect of a decision."""
 
 import datetime as dt
 import re
@@ -42,7 +42,7 @@ def answer(client: Client, question: Approval, decision: str = "allow-once", *, 
 
 
 def command_of(question: Approval, **more: Any) -> Command:
-    """The command that came of a question."""
+    """Return the command that resulted from an approval request."""
     common = {name: getattr(question, name) for name in ("session", "run", "generation", "call_id", "plan", "plan_hash")}
     return Command.objects.create(**common, worker="w1", started_at=clock.now(), **more)
 
@@ -66,7 +66,7 @@ def question(ada, make_session):
     return create_approval(ada, make_session(ada))
 
 
-# Who sees what
+# Visibility
 
 
 def test_anonymous_user_is_redirected_to_sign_in(question):
@@ -144,7 +144,7 @@ def test_plain_users_cannot_open_grants_or_command_trial(make_user):
         assert client.get(reverse("try-command")).status_code == trying
 
 
-# Answering
+# Decisions
 
 
 def test_decision_without_csrf_token_is_rejected(ben, question):
@@ -166,7 +166,7 @@ def test_card_shows_scripts_and_their_hashes(ada, ben, make_session):
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert "/home/ada/work/deploy.py" in page
     assert "ab12ab12ab12<" in page
-    assert "/home/ada/work/Makefile" not in page  # there is none
+    assert "/home/ada/work/Makefile" not in page  # there is no such row
     in_chat = browser(ben).get(reverse("approval-in-chat", args=[question.pk]), **HTMX).content.decode()
     assert "deploy.py" in in_chat[: in_chat.index('<details class="facts-fold"')].partition("Runs the contents of")[2]
 
@@ -295,7 +295,7 @@ def test_bulk_decision_handles_each_request_separately(ada, ben, make_user, make
     assert browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-always"}).status_code == 404
 
 
-# What is shown
+# Content
 
 
 HOSTILE = "echo \u202egnp.exe \u200bx\x07 <img src=x onerror=alert(1)> \u0440wd\u00a0a\u0301\tz\nrm -rf /"
@@ -340,7 +340,7 @@ def test_out_of_range_command_part_is_harmless(ada, ben, make_session):
     assert 'class="part text" title="text: &lt;i&gt;">ls</span>' in page
 
 
-# Many
+# Bulk decisions
 
 
 @pytest.mark.parametrize("name", ["approvals", "approvals-live", "approvals-history"])
@@ -434,7 +434,7 @@ def test_history_shows_user_time_and_outcome(ben, question):
     assert browser(ben).get(reverse("approvals-history") + "?decided=x").status_code == 400
 
 
-# Let an agent ask; grants; trying
+# Enabling an agent, grants, trying a command
 
 
 def test_operator_enables_approval_requests_with_one_click(make_user):
@@ -537,7 +537,7 @@ def test_request_page_shows_full_details_after_decision(ben, question):
 
 
 def tried(user: Any, line: str, *, level: int = 2, **more: str) -> str:
-    """The verdict, as htmx gets it."""
+    """Return the verdict as htmx gets it."""
     data = {"line": line, "security": "allowlist", "ask": "on-miss", "level": level, **more}
     return compact_html(browser(user).post(reverse("try-command"), data, **HTMX).content.decode())
 
@@ -565,7 +565,7 @@ def test_command_trial_counts_grants_and_names_matching_one(ben, make_user):
     assert f"grant #{needless.pk}" not in page
     assert f'id="grant-{allows.pk}"' in browser(ben).get(reverse("grants")).content.decode()
     Agent.objects.create(slug="scout", name="Scout")
-    assert 'data-effect="ask"' in tried(ben, "ls -la", agent="scout")  # not its grant
+    assert 'data-effect="ask"' in tried(ben, "ls -la", agent="scout")  # a grant of another user
     assert 'data-effect="ask"' in tried(ben, "ls -la; uname")
     Grant.objects.update(revoked_at=clock.now())
     assert 'data-effect="ask"' in tried(ben, "ls -la")
@@ -582,7 +582,7 @@ def test_command_trial_honors_sandbox_requirements(ben):
     assert Approval.objects.count() == 0
 
 
-# Words
+# Labels
 
 
 def test_history_filters_match_badge_labels(ada, ben, make_session):
@@ -638,7 +638,7 @@ def test_agent_reason_renders_code_and_escapes_other_markup(ada, ben, make_sessi
     assert "⟨U+202E⟩</span>b</code> and a lone ` here" in page
 
 
-# Longer answers
+# Long responses
 
 
 @pytest.mark.parametrize(("which", "button"), [("for", "allow-for"), ("always", "allow-always")])
@@ -649,9 +649,9 @@ def test_extended_decision_menu_is_loaded_on_demand(which, button, ada, ben, mak
     assert f'value="{button}"' not in listed
     assert f'value="{button}"' in browser(ben).get(address).content.decode()
     own = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
-    assert f'value="{button}"' in own  # where who has no script is led
+    assert f'value="{button}"' in own  # where users without JavaScript are redirected
     assert reverse("approval", args=[question.pk]) in listed
-    assert browser(ada).get(address).status_code == 404  # she may not answer it
+    assert browser(ada).get(address).status_code == 404  # she can't decide it
     assert browser(make_user()).get(address).status_code == 404
     answer(browser(ben), question)
     assert browser(ben).get(address).status_code == 404
@@ -665,7 +665,7 @@ def test_menu_not_offered_returns_404(ada, ben, make_session, question):
     assert browser(ben).get(reverse("approval-menu", args=[every_time.pk, "for"])).status_code == 404
 
 
-# Letting an agent ask
+# Enabling an agent to request commands
 
 
 def test_enabling_approval_requests_is_offered_only_when_useful(ada, make_user, make_session):
@@ -679,7 +679,7 @@ def test_enabling_approval_requests_is_offered_only_when_useful(ada, make_user, 
     assert offered(NO_RULE_CODE)
     assert not offered("exec_denied")
     rule = ExecRule.objects.create(scope="agent", subject="main", security="deny")
-    assert not offered(NO_RULE_CODE)  # somebody has refused it
+    assert not offered(NO_RULE_CODE)  # commands were denied explicitly
     rule.security = "allowlist"
     rule.save()
     assert not offered(NO_RULE_CODE)

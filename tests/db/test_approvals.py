@@ -1,4 +1,4 @@
-"""Questions about commands: asked, answered once, expired, extended, void, used."""
+"""Approval requests: created, decided once, expired, extended, canceled, used."""
 
 import datetime as dt
 import threading
@@ -119,7 +119,7 @@ def test_concurrent_decisions_have_one_winner(question, make_user):
 
 
 def test_missing_compare_and_set_lets_two_decisions_win(question, make_user, monkeypatch):
-    """The deliberate fault: whoever looks first and writes then lets both in."""
+    """Deliberate fault: reading first and writing later lets both decisions win."""
     one, two = make_user("Approver"), make_user("Approver")
 
     def careless(approval, to, decision, *, by, reason=""):

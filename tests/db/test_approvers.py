@@ -1,4 +1,4 @@
-"""Who may agree is looked at when a question is asked, when it is answered, and again when the answer or a grant is used."""
+"""Permission to approve is checked when a request is created, when it is decided, and when the decision or a grant is used."""
 
 import importlib
 
@@ -26,7 +26,7 @@ AGAIN = {"call": "c2"}
 
 @pytest.fixture
 def requester(make_user):
-    """May approve, also what came of their own message, as long as no rule says otherwise."""
+    """An approver, who may also approve their own requests unless a rule forbids it."""
     return make_user("Approver", "User", name="rosa")
 
 
@@ -84,7 +84,7 @@ def start(claimed, plan, decided):
 
 @pytest.fixture
 def giver(make_user, requester, request):
-    """Somebody else than who asked, unless the change is about that."""
+    """A user other than the requester, unless the change is about the requester."""
     own = "change" in request.fixturenames and request.getfixturevalue("change") is may_not_answer_their_own
     return requester if own else make_user("Approver", name="ada")
 
@@ -176,9 +176,9 @@ def test_quorum_query_count_is_constant(requester, make_session, make_user, secu
     claimed = claim_run(requester, make_session(requester))
     rows = [request_approval(claimed, tmp_path, call=f"c{n}") for n in range(4)]
     reader = make_user("Approver")
-    reader.has_perm("accounts.approve_commands")  # read once for an account
+    reader.has_perm("accounts.approve_commands")  # read once per account
     for some in (rows[:1], rows):
-        with django_assert_num_queries(6):  # runs, rules, their rows and groups; the reader's groups, the names of all
+        with django_assert_num_queries(6):  # runs, rules, their rows and groups; the reader's groups, the names of all groups
             wanted, candidate = approvers.find_quorums(some), approvers.ApproverCandidate(reader)
             assert all(candidate.why_not(row.requester_id, wanted[row.pk]) for row in some)
 

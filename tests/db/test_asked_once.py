@@ -1,4 +1,4 @@
-"""Sessions asked for without a key, by two processes at once: one is made, and both are answered with it."""
+"""Sessions requested without a key by two processes at the same time: one is created, and both get it."""
 
 import threading
 from functools import partial
@@ -21,14 +21,14 @@ ASKED = {"label": "plans"}
 
 @pytest.fixture
 def at_once():
-    """Run this in two threads, neither of which makes a session before both have looked for it."""
+    """Run this in two threads; neither creates a session before both have looked for it."""
 
     def run(body):
         both_looked, outcomes = threading.Barrier(2), []
 
         def make_late(make):
             def late(**given):
-                if connection.vendor != "sqlite":  # which has one writer: the second looks when the first has committed
+                if connection.vendor != "sqlite":  # SQLite has one writer: the second looks after the first has committed
                     both_looked.wait(20)
                 return make(**given)
 

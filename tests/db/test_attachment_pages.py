@@ -77,7 +77,7 @@ def test_rejected_upload_returns_error_message(user, make_user, browser_of, monk
     browser = browser_of(user)
     monkeypatch.setattr(attachments, "MAX_FILE_BYTES", 100)
     refused = [
-        (upload(browser, b"x" * 70_000), 413),  # by the length it declares
+        (upload(browser, b"x" * 70_000), 413),  # judged by the declared length
         (upload(browser, b"not an image", "a.png", "image/png"), 415),
         (upload(browser, b""), 400),
         (browser.post("/attachments/", {}), 400),

@@ -1,4 +1,4 @@
-"""Attachments: stored once, sent once, seen by those who see the session, gone when nobody sent them."""
+"""Attachments: stored once, sent once, visible to those who can see the session, deleted if never sent."""
 
 import base64
 import os
@@ -101,7 +101,7 @@ async def test_rejected_inline_file_leaves_no_bytes(user, monkeypatch):
     with pytest.raises(TooManyAttachments):
         await kept_of_message(user, [InlineFile("b.txt", "text/plain", base64.b64encode(b"second").decode())])
     assert stored_bytes() == before
-    assert await kept_of_message(user, [file]) == [known]  # sent again, it is found
+    assert await kept_of_message(user, [file]) == [known]  # sent again: the existing file is found
 
 
 def stored_bytes() -> list[str]:
@@ -149,7 +149,7 @@ def test_idempotent_request_is_matched_by_attachments(user, make_session):
         return accept_run(user=user, session=session, run_id="k", prompt=prompt, request=request)
 
     first = accept(kept(user))
-    assert accept(kept(user)).pk == first.pk  # uploaded anew, the same bytes and name
+    assert accept(kept(user)).pk == first.pk  # uploaded again with the same bytes and name
     for files in ((kept(user, b"other"),), (kept(user, name="b.txt"),), ()):
         with pytest.raises(Conflict):
             accept(*files)
@@ -193,7 +193,7 @@ def test_file_uploaded_again_during_sweep_is_kept(user, monkeypatch):
     def replace_late(source, target):
         if str(target).endswith(".aside"):
             monkeypatch.setattr(os, "replace", move)
-            kept(user, b"twice")  # between the sweep's look and its move
+            kept(user, b"twice")  # between the sweep's check and its move
         move(source, target)
 
     monkeypatch.setattr(os, "replace", replace_late)

@@ -1,4 +1,4 @@
-"""The audit log in the admin: auditors read and export it, and that is recorded; nobody else sees it."""
+"""The audit log in the admin: auditors read and export it, which is recorded; no one else sees it."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ def test_admin_names_audit_log_and_its_entries(staff):
     page = client.get(LIST, secure=True).content.decode()
     assert re.search(r"<h1>\s*Audit log\s*</h1>", page)
     assert re.search(r"\b\d+\s+audit log entries\b", page)
-    assert page.count("Audit log") >= 2  # the menu's, too
+    assert page.count("Audit log") >= 2  # the menu too
     entry = client.get(f"{LIST}{AuditEntry.objects.first().pk}/change/", secure=True).content.decode()
     assert f'<a href="{LIST}">Audit log</a>' in compact_html(entry)
 

@@ -1,4 +1,4 @@
-"""Sealing: every committed entry once, in one chain, by any number of workers."""
+"""Chaining: every committed entry gets one position in one chain, with any number of workers."""
 
 import threading
 from datetime import timedelta
@@ -65,7 +65,7 @@ def test_uncommitted_entry_is_not_sealed():
     with transaction.atomic():
         record(1)
         found: list[int] = []
-        if connection.vendor == "postgresql":  # SQLite has one writer, so there is nobody to ask meanwhile
+        if connection.vendor == "postgresql":  # SQLite has one writer, so there is no concurrent transaction
             in_thread(lambda: found.append(audit_chain.seal_entries()))
             assert found == [0]
         transaction.set_rollback(True)
@@ -86,7 +86,7 @@ def in_thread(work) -> None:
 
 
 def test_late_committed_entry_is_sealed_later():
-    """Of PostgreSQL's ids the lower one can become visible second."""
+    """On PostgreSQL, the lower of two IDs can become visible later."""
     if connection.vendor != "postgresql":
         record(1)
         assert audit_chain.seal_entries() == 1
@@ -133,7 +133,7 @@ def test_concurrent_sealers_seal_each_entry_once():
 
 def test_sealer_does_not_wait_for_another_sealer():
     if connection.vendor != "postgresql":
-        return  # SQLite has one writer: there everybody waits
+        return  # SQLite has one writer, so all others wait
     record(1)
     sealed: list[int] = []
     with transaction.atomic():
@@ -145,7 +145,7 @@ def test_sealer_does_not_wait_for_another_sealer():
 
 @pytest.fixture
 def base() -> int:
-    """The highest id there ever was, after which ids can be chosen: as if each entry were committed when it is inserted."""
+    """Set the highest known ID, so that a test can choose IDs as if each entry were committed when it is inserted."""
     record(1)
     highest = AuditEntry.objects.get().pk
     audit_room.clear_log()
@@ -181,7 +181,7 @@ def test_gaps_are_given_up_after_ten_minutes(base, monkeypatch):
         patched.setattr(clock, "now", lambda: later)
         insert_entry(base + 1)
         insert_entry(base + 4)
-        audit_chain.seal_entries()  # nobody had looked meanwhile, so what is there is taken first
+        audit_chain.seal_entries()  # no pass ran in between, so existing entries are chained first
     assert AuditSeal.objects.count() == 3
     assert gaps_after(base) == []
     insert_entry(base + 2)

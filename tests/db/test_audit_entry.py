@@ -1,4 +1,4 @@
-"""The way to the audit log: auditors get there, operators are told how to, and for everybody else there is no such page."""
+"""Access to the audit log: auditors are redirected to it, operators get instructions, and others get 404."""
 
 import pytest
 from django.test import Client
@@ -20,7 +20,7 @@ def browser(user):
 
 @pytest.fixture
 def first(database):
-    """Made as the printed link makes them."""
+    """Created as through the printed link."""
     FirstAdminLink.objects.all().delete()
     digest = first_admin.hash_token(first_admin.create_first_admin_link("http://x").rstrip("/").rpartition("/")[2])
     return first_admin.use_link(digest, "ada", "correct horse battery")
@@ -33,7 +33,7 @@ def test_first_admin_sees_how_to_get_audit_access(first):
     page = client.get("/audit/").content.decode()
     assert "The audit log is for the Auditor group" in page
     assert f'href="/admin/accounts/user/{first.pk}/change/"' in page
-    assert client.get(LIST).status_code == 403  # finding it is not reading it
+    assert client.get(LIST).status_code == 403  # opening the link does not read the log
 
 
 def test_first_admin_joining_auditors_can_read_log(first):

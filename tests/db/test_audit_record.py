@@ -1,4 +1,4 @@
-"""Writing the audit log: what an entry holds, what it never holds, and that nobody can change it."""
+"""Writing the audit log: what an entry contains, what it never contains, and that it can't be changed."""
 
 import datetime as dt
 from hashlib import sha256
@@ -138,7 +138,7 @@ def test_details_have_size_limit(details):
 
 @pytest.mark.parametrize("filler", ["a", "\n", "é"])
 def test_long_command_is_stored_in_full(filler):
-    """Whatever else stands beside it."""
+    """Regardless of the other details."""
     line = f"echo {filler * ((MAX_LINE_BYTES - 20) // len(filler.encode()))}; rm -rf /"
     assert MAX_LINE_BYTES - 8 <= len(line.encode()) <= MAX_LINE_BYTES
     audit_log.record("command.started", line=line, plan="p" * 64)
@@ -165,7 +165,7 @@ def test_truncated_value_shows_original_length_and_hash():
     assert first.details["reason"] == f"{reason[:2000]}… [cut: {size(reason)}]"
     assert first.details["nested"] == {f"{'k' * 100}… [cut: {size(key)}]": 1}
     assert (first.subject_id, first.details["cut_subject_id"]) == ("n" * 128, size(name))
-    assert first.details["token"] == "[redacted] " * 100  # by what is left of it, it is not too long
+    assert first.details["token"] == "[redacted] " * 100  # after redaction it is short enough
     whole = orjson.dumps({"listed": [*listed[:50], "… and 10 more"]}).decode()
     assert second.details == {"line": "ls", "cut": size(whole), "begins": whole[:2000]}
     assert verify().findings == []
@@ -250,7 +250,7 @@ def test_database_rejects_every_change():
         with pytest.raises(DatabaseError, match=audit_triggers.ERROR_MESSAGE):
             audit_room.execute(change)
     assert (list(AuditEntry.objects.values()), list(AuditSeal.objects.values())) == before
-    if connection.vendor == "postgresql":  # a session that says it is a replica has no ordinary triggers
+    if connection.vendor == "postgresql":  # sessions in the replica role don't fire ordinary triggers
         with pytest.raises(DatabaseError, match=audit_triggers.ERROR_MESSAGE), transaction.atomic():
             audit_room.execute("SET LOCAL session_replication_role = replica")
             audit_room.execute(f"DELETE FROM {ENTRY_TABLE}")
@@ -260,7 +260,7 @@ def test_missing_triggers_are_detected_and_restored():
     assert audit_triggers.find_missing_triggers() == []
     with audit_room.triggers_disabled():
         assert len(audit_triggers.find_missing_triggers()) >= 8
-        audit_room.execute(f"DELETE FROM {ENTRY_TABLE}")  # without them nothing refuses, so it is they who do
+        audit_room.execute(f"DELETE FROM {ENTRY_TABLE}")  # without the triggers the change succeeds, so they are what prevents it
     assert audit_triggers.find_missing_triggers() == []
 
 

@@ -1,4 +1,4 @@
-"""Tampering as somebody who owns the database could: with the triggers taken away, row by row, or the whole chain written anew."""
+"""Tampering as a database owner could: without triggers, row by row, or by rewriting the whole chain."""
 
 import json
 from datetime import timedelta
@@ -29,7 +29,7 @@ SEALED = 10
 
 @pytest.fixture(autouse=True)
 def ids(database) -> list[int]:
-    """A log of ten sealed entries; -> their ids, in the order of the chain."""
+    """Create a log of ten chained entries and return their IDs, in the order of the chain."""
     audit_room.clear_log()
     audit_log.record_all(
         audit_log.NewAuditEntry("call.allowed", subject=("tool", f"t{n}"), run=n, details={"n": n}) for n in range(SEALED)
@@ -56,7 +56,7 @@ def test_change_with_recomputed_digest_is_detected(ids):
     forged = audit_log.compute_digest(entry.at, texts, entry.details)
     tamper(f"UPDATE {ENTRY_TABLE} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
     assert found() == [("changed", 5, ids[4])]
-    # And so it is if the seal is told of it, because the next one is not.
+    # The same if the seal is changed too, because the next one doesn't match.
     seal = AuditSeal.objects.get(position=5)
     remade = hash_link(seal.previous, 5, ids[4], forged)
     tamper(f"UPDATE {SEAL_TABLE} SET digest = %s, hash = %s WHERE position = 5", [forged, remade])
@@ -115,7 +115,7 @@ def test_swapped_entry_contents_are_detected(ids):
 
 
 def settle(ids) -> None:
-    """As if ten minutes had passed: nobody waits for entries before these any more."""
+    """Pretend that ten minutes have passed, so that entries before these are no longer awaited."""
     tamper(f"UPDATE {HEAD_TABLE} SET gaps = '[]'")
     assert AuditHead.objects.get().newest == ids[-1]
 
@@ -171,7 +171,7 @@ def test_truncation_with_corrected_head_is_detected_only_by_anchor(ids, tmp_path
     file = tmp_path / "anchors.jsonl"
     audit_anchor.append_anchor(file)
     cut(7, head_too=True)
-    assert found() == []  # this is what anchors are for
+    assert found() == []  # only anchors detect this
     findings = verify(audit_anchor.read_anchors(file)).findings
     assert [(each.kind, each.position) for each in findings] == [("cut", SEALED)]
 
@@ -227,7 +227,7 @@ def test_recent_entries_can_be_verified_alone(ids):
 
 
 def test_long_log_is_read_in_pages(ids, monkeypatch):
-    """Two queries a page, and never more than a page in hand."""
+    """Two queries per page, and never more than one page in memory."""
     monkeypatch.setattr(audit_verify, "PAGE_SIZE", 4)
     with CaptureQueriesContext(connection) as queries:
         report = verify()
@@ -237,7 +237,7 @@ def test_long_log_is_read_in_pages(ids, monkeypatch):
     assert ("missing", 5, None) in found()
 
 
-# Deliberate faults: what the checks above are worth.
+# Deliberate faults that the checks above must detect.
 
 
 @pytest.mark.parametrize("forgotten", ["previous", "position", "entry", "digest"])
@@ -253,7 +253,7 @@ def test_incomplete_seal_hash_is_detected(ids, monkeypatch, forgotten):
 
 
 def test_database_rejects_duplicate_seal_position(ids):
-    """Two sealers without the lock would do this."""
+    """What two workers without the lock would do."""
     audit_log.record("sign_in.ok")
     tamper(f"UPDATE {HEAD_TABLE} SET position = {SEALED - 1}")
     with pytest.raises(Exception, match=r"(?i)unique|append-only"):
@@ -263,20 +263,20 @@ def test_database_rejects_duplicate_seal_position(ids):
 def test_incomplete_digest_misses_column_change(ids, monkeypatch):
     monkeypatch.setattr(audit_verify, "_compute_digest", lambda row: row[1])
     tamper(f"UPDATE {ENTRY_TABLE} SET actor_name = 'somebody else' WHERE id = %s", [ids[4]])
-    assert found() == []  # so the test of every column above is held up by that digest alone
+    assert found() == []  # so the test of every column above depends on that digest alone
 
 
-# Anchors and the command line.
+# Anchors and the command line
 
 
 def test_anchor_is_added_only_when_due_and_new(ids, tmp_path, monkeypatch):
     file = tmp_path / "anchors.jsonl"
     first = audit_anchor.append_anchor(file, only_if_due=True)
     assert first.position == SEALED
-    assert audit_anchor.append_anchor(file) is None  # nothing new
+    assert audit_anchor.append_anchor(file) is None  # no new entries
     audit_log.record("sign_in.ok")
     audit_chain.seal_entries()
-    assert audit_anchor.append_anchor(file, only_if_due=True) is None  # not yet
+    assert audit_anchor.append_anchor(file, only_if_due=True) is None  # not due yet
     later = clock.now() + timedelta(minutes=11)
     monkeypatch.setattr(clock, "now", lambda: later)
     second = audit_anchor.append_anchor(file, only_if_due=True)
@@ -309,7 +309,7 @@ def test_verify_command_reports_an_intact_log(ids, capsys):
 def test_verify_command_exits_with_1_and_lists_findings(ids, capsys, tmp_path, settings):
     file = tmp_path / "anchors.jsonl"
     main.run(["audit", "anchor", str(file)])
-    settings.AUDIT_ANCHOR = str(file)  # used unless another one is named
+    settings.AUDIT_ANCHOR = str(file)  # used unless another file is given
     cut(7, head_too=True)
     capsys.readouterr()
     assert main.run(["audit", "verify", "--json"]) == 1
@@ -353,7 +353,7 @@ def test_doctor_checks_end_of_log(ids, settings, tmp_path, monkeypatch):
         waiting = checks_stored.check_audit(settings)
     assert (waiting.level, "entries not chained yet: 1" in waiting.text) == ("warn", True)
     settings.AUDIT_ANCHOR = str(tmp_path / "anchors.jsonl")
-    assert checks_stored.check_audit(settings).level == "warn"  # it is not there
+    assert checks_stored.check_audit(settings).level == "warn"  # the file doesn't exist
     audit_anchor.append_anchor(tmp_path / "anchors.jsonl")
     assert "1 anchors match" in checks_stored.check_audit(settings).text
     with audit_room.triggers_disabled():

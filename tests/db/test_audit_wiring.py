@@ -1,4 +1,4 @@
-"""What is recorded without anybody having to think of it: sign-ins, accounts, rights, tokens, settings, the policy."""
+"""What is recorded automatically: sign-ins, accounts, permissions, tokens, settings, the policy."""
 
 import pytest
 from django.contrib.auth import authenticate
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("database", "plain_static_files", "since")
 
 
 class Since:
-    """Entries that are new since the test began, or since it last looked."""
+    """Return the entries added since the test began or since the last call."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -83,7 +83,7 @@ def test_failed_sign_in_records_only_known_account_names(make_user, since):
     known, first, again, long = since()
     assert {entry.action for entry in (known, first, again, long)} == {"sign_in.failed"}
     assert (known.subject_kind, known.subject_id, known.details["name"]) == ("account", str(ada.pk), "ada")
-    assert first.subject_id == again.subject_id != long.subject_id  # one sees that it was the same word
+    assert first.subject_id == again.subject_id != long.subject_id  # equal digests show that the input was the same
     stored = str(list(AuditEntry.objects.values()))
     assert "not-her-password" not in stored
     assert "correct-horse" not in stored
@@ -169,7 +169,7 @@ def test_permission_changes_are_recorded_from_both_sides(make_user, since):
     told = []
     for change in (
         lambda: ada.groups.add(custom),
-        lambda: ada.groups.add(custom),  # she is in it already
+        lambda: ada.groups.add(custom),  # she is already a member
         lambda: ada.groups.remove(custom),
         lambda: custom.user_set.add(ada),
         lambda: custom.user_set.clear(),
@@ -344,7 +344,7 @@ def test_first_admin_is_recorded(since):
     assert client.post("/first-admin/", fields, secure=True).status_code == 302
     assert [of(entry) for entry in since()] == [
         ("account.changed", "person", ""),
-        ("account.changed", "person", ""),  # its password. Nobody was signed in, but it was not the system's own doing
+        ("account.changed", "person", ""),  # its password. No one was signed in, but the change was not made by the system
         ("permissions.changed", "person", ""),
         ("sign_in.ok", "person", "root"),
     ]

@@ -1,4 +1,4 @@
-"""The bus of this profile: Unix sockets, or Redis. Two transports stand for two processes."""
+"""The bus of this profile: Unix sockets or Redis. Two transports stand in for two processes."""
 
 import asyncio
 import os
@@ -80,7 +80,7 @@ def test_malformed_message_is_logged_and_dropped(notes, caplog, line):
 
 
 def test_every_kind_survives_the_wire():
-    """Each field of each kind has a type that JSON can carry and that the receiver accepts."""
+    """Every field of every message kind has a type that JSON can represent and the receiver accepts."""
     samples = {str: "x", int: 1, list: [], dict: {}, type(None): None}
     for kind in registered_kinds():
         fields = {name: samples[types[0]] for name, types, _default in messages._fields_of(kind.kind)}
@@ -114,7 +114,7 @@ async def test_failing_subscriber_does_not_block_others(bus_messages, eventually
 
 @pytest.fixture
 async def processes(tmp_path, monkeypatch):
-    """Make transports that meet in one directory: processes() -> transport, what it has heard. They look around often."""
+    """Create transports that meet in one directory: processes() -> transport and the messages it received. They scan often."""
     monkeypatch.setattr(unix_transport, "SCAN_SECONDS", 0.05)
     made = []
 
@@ -130,7 +130,7 @@ async def processes(tmp_path, monkeypatch):
 
 
 async def left_behind(path, *, seconds_ago: float):
-    """A socket in whose place nobody listens."""
+    """A socket on which no process listens."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     server = await asyncio.start_unix_server(lambda r, w: None, path)
     server.close()
@@ -169,7 +169,7 @@ async def test_late_process_is_dialed_once_it_listens(processes, tmp_path, event
 
 async def test_stale_socket_is_removed_and_new_one_is_kept(processes, tmp_path, eventually):
     dead = await left_behind(tmp_path / "bus" / "dead.sock", seconds_ago=3600)
-    young = await left_behind(tmp_path / "bus" / "young.sock", seconds_ago=-3600)  # young for as long as the test takes
+    young = await left_behind(tmp_path / "bus" / "young.sock", seconds_ago=-3600)  # stays recent for the duration of the test
     transport, _ = await processes()
     await eventually(lambda: not dead.exists())
     await eventually(lambda: not transport._dialed)

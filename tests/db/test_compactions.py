@@ -1,4 +1,4 @@
-"""A summary in the transcript: what the model sees with it, and going back, forking and copying across it."""
+"""A summary in the transcript: what the model sees with it, and rewinding, forking and copying across it."""
 
 import io
 import uuid
@@ -27,7 +27,7 @@ def summary_entry(text: str, through: str | None) -> NewEntry:
 
 @transaction.atomic
 def compacted(user, session, text: str, through: str, **options: object) -> Run:
-    """A run that only summarises, as its worker ends it."""
+    """A run that only summarizes, as its worker ends it."""
     accepted = request_compaction(user, session, run_id=uuid.uuid4().hex)
     run = Run.objects.get(pk=accepted.pk)
     Run.objects.filter(pk=run.pk).update(options={**run.options, **options})

@@ -1,4 +1,4 @@
-"""Who typed a password long ago types it again before what guards the installation is changed, and loses nothing by it."""
+"""Users who entered their password long ago confirm it before changing security settings, and lose no input."""
 
 import re
 from html import unescape

@@ -1,4 +1,4 @@
-"""infra/db.py: one writer thread, shared commits, failures that stay alone."""
+"""infra/db.py: one writer thread, group commits, and failures that don't affect other operations."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Devices in the admin and on the account page: who may let them in, with how much, and who may put them out."""
+"""Devices in the admin and on the account page: who can approve them, with which scopes, and who can revoke them."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which tools a run would have, asked without one: the same as the run itself gets, and for each that is missing the reason."""
+"""Preview of a run's tools: the same tools that the run gets, and a reason for each missing one."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def policy(database):
 
 @pytest.fixture
 def model(settings, monkeypatch):
-    """The installation's model, reached by nobody: there is no key."""
+    """The server's default model, which can't be reached: there is no API key."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     settings.DEFAULT_MODEL = "openai/gpt-5"
@@ -64,7 +64,7 @@ async def test_effective_tools_query_matches_query_of_run(user, make_session, po
 
 async def test_guest_query_uses_their_own_sender_names(user, make_user, make_session, policy, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
-    ExecRule.objects.create(scope="installation", sandbox_mode="off")  # whose own list would not let notes in
+    ExecRule.objects.create(scope="installation", sandbox_mode="off")  # whose own list would exclude notes
     session = make_session(user, "agent:main:telegram:group:-100")
     await planned(user, session, sender={"username": "@Anna"})
     theirs = (await db.read(find_effective_tools, make_user(), session)).toolset

@@ -1,4 +1,4 @@
-"""Pages that say no keep nothing of the database's, on whatever thread Django renders them."""
+"""Error pages keep no database connection open, whatever thread Django renders them on."""
 
 import threading
 from contextlib import contextmanager
@@ -10,12 +10,12 @@ from django.test import AsyncClient
 from clawsite.web import error_pages
 
 pytestmark = pytest.mark.usefixtures("plain_static_files")
-ASKED = ("/nothing-here/", "/runs/2000000000/", "/policies/")  # two that are not there, and one that is not for everybody
+ASKED = ("/nothing-here/", "/runs/2000000000/", "/policies/")  # two that don't exist, and one that requires permission
 
 
 @contextmanager
 def outside_of_requests():
-    """The connections that were opened on other threads than this one and Django's own for requests."""
+    """Return the connections opened on threads other than this one and Django's request thread."""
     opened = []
 
     def made(connection, **_):

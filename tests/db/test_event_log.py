@@ -1,4 +1,4 @@
-"""The epoch of the event log, the note by which a restore is noticed, and the forgetting of old events."""
+"""The epoch of the event log, the note that reveals a restore, and the deletion of old events."""
 
 import datetime as dt
 
@@ -40,7 +40,7 @@ def ran(user, session, run_id, *, ended: dt.timedelta = dt.timedelta(0)):
 
 
 def age(run_pk: int, by: dt.timedelta) -> None:
-    """As if it had been that long ago."""
+    """Backdate by this time."""
     Run.objects.filter(pk=run_pk, ended_at__isnull=False).update(ended_at=clock.now() - by)
     Event.objects.filter(run=run_pk).update(ts=clock.to_ms(clock.now() - by))
 
@@ -120,7 +120,7 @@ def test_cursor_from_another_epoch_is_not_resumed(user, make_session):
     after = epoch.start_new_epoch()
     told, words = _resolve_position(session, LogPosition(2, before))
     assert (told.partition("-")[0], "restored" in words) == (after, True)
-    assert _resolve_position(session, LogPosition(2, None)) == (told, 2)  # who does not say is not asked
+    assert _resolve_position(session, LogPosition(2, None)) == (told, 2)  # clients that send no epoch are not checked
 
 
 def test_recreated_session_does_not_resume_deleted_one(user, make_session):
@@ -158,7 +158,7 @@ async def test_events_without_run_are_deleted_at_same_age(user, make_session):
 
 
 async def test_kept_events_have_no_gap(user, make_session):
-    """A run that waits for months was accepted before another one that ended long ago: both are kept from there on."""
+    """A run that has been waiting for months was accepted before one that ended long ago: events of both are kept from there on."""
     session = make_session(user)
     first, second = accept(user, session, "k1").pk, accept(user, session, "k2").pk
     (claimed,) = claim()

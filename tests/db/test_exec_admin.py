@@ -1,4 +1,4 @@
-"""Exec rules, grants and questions in the admin: who edits what, and what is refused in words."""
+"""Exec rules, grants and approval requests in the admin: who can edit what, and the messages for denied edits."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def form(**given: Any) -> dict[str, Any]:
 
 
 def noted(action: str) -> list[AuditEntry]:
-    """The entries of an action, the newest first; nothing ever deletes those of earlier tests."""
+    """Return the entries of an action, newest first; entries of earlier tests are never deleted."""
     return list(AuditEntry.objects.filter(action=action).order_by("-pk")[:5])
 
 
@@ -280,4 +280,4 @@ def test_menu_has_single_entries_for_approvals_and_freezes(page, table, make_use
         return [address for address in (reverse(page), reverse(f"{table}_changelist")) if f'href="{address}"' in shown]
 
     assert menu(make_user("Operator", "Auditor")) == [reverse(page)]
-    assert len(menu(make_user("Auditor"))) == 1  # their page, or where they may not open that, the table
+    assert len(menu(make_user("Auditor"))) == 1  # their page, or the table where they can't open it

@@ -1,4 +1,4 @@
-"""Commands as rows: ended once, output bounded, lost with their workers; and the keeper, who starts nothing that is not his."""
+"""Commands as rows: ended once, bounded output, lost with their worker; a manager only starts commands it holds."""
 
 import datetime as dt
 import uuid
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.dialect
 
 @pytest.fixture
 def plan_of(user, make_session):
-    """Plans of commands of one run, each of another call."""
+    """Plans of commands of one run, each for a separate call."""
     allow_all_commands()
     session = make_session(user)
     run = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="x").pk
@@ -87,14 +87,14 @@ async def test_background_command_end_is_reported_once(begun):
     }
     (stored,) = read_history(session, limit=10, notices=True).messages
     assert {name: stored[name] for name in told} == {**told, "timestamp": stored["timestamp"]}
-    assert read_history(session, limit=10).messages == []  # only for who asked for notices
+    assert read_history(session, limit=10).messages == []  # only if notices are requested
     (seen,) = read_model_history(session.pk, session.generation)
     assert to_message(seen).text.startswith("[Background command cmd-1 ended with exit code 3, after ")
 
 
 async def test_end_of_other_commands_is_not_reported(begun):
     row = await begun()
-    commands.record_end(row.pk, Status.EXITED, exit_code=0)  # its run waited for it
+    commands.record_end(row.pk, Status.EXITED, exit_code=0)  # its run was waiting for it
     old, deleted = await begun(background=True), await begun(background=True)
     Session.objects.update(generation=2)
     commands.record_end(old.pk, Status.KILLED, reason="the session was reset")
@@ -190,7 +190,7 @@ async def test_kill_all_reaches_only_running_commands(begun):
 
 
 async def test_command_is_not_started_after_lease_may_have_expired(plan_of):
-    """The last look comes after the row and before the word: whoever was frozen in between runs nothing."""
+    """The last check comes between the row and `go`: a run that was frozen in between starts nothing."""
     mark = unique_sleep()
     keeper = CommandManager("w1")
     plan = await plan_of(f"sleep {mark}")
@@ -235,10 +235,10 @@ async def test_running_commands_are_ended_before_run_takeover(plan_of, eventuall
     kept = await first.start(await plan_of(f"sleep {mark}"), may_act=lambda: True)
     await eventually(lambda: find_processes(mark))
     await second.sweep()
-    assert find_processes(mark)  # its worker is there and well
+    assert find_processes(mark)  # its worker is alive
     await second.end_commands_of_runs([kept.plan.run])
     assert find_processes(mark) == []
-    assert Command.objects.get().status in ("lost", "exited")  # the first is not frozen here, and sees the end too
+    assert Command.objects.get().status in ("lost", "exited")  # the first process is not suspended here, and also sees the end
     await kept.finished
 
 
@@ -247,7 +247,7 @@ async def test_worker_presumed_dead_ends_its_remaining_commands(plan_of, eventua
     keeper = CommandManager("w1")
     kept = await keeper.start(await plan_of(f"sleep {mark}", background=True), may_act=lambda: True)
     await eventually(lambda: find_processes(mark))
-    commands.record_end(kept.id, Status.LOST, reason="gone")  # as another host would, which cannot reach the process
+    commands.record_end(kept.id, Status.LOST, reason="gone")  # like another host, which can't reach the process
     await keeper.poll()
     await kept.finished
     assert (find_processes(mark), Command.objects.get().status) == ([], "lost")

@@ -1,4 +1,4 @@
-"""Stops as rows: who may, what they cover, what is claimed meanwhile, and that no call starts once one is committed."""
+"""Freezes as rows: who can create them, what they cover, what is still claimed, and that no call starts after the commit."""
 
 import threading
 
@@ -21,7 +21,7 @@ def operator(make_user):
 
 @pytest.fixture
 def queued(user, make_session):
-    """Make queued runs: queued("agent:main:a")."""
+    """Create queued runs: queued("agent:main:a")."""
 
     def make(key: str = "", **options) -> int:
         session = make_session(user, key)
@@ -121,7 +121,7 @@ def test_runs_outside_freeze_scope_are_claimed(queued):
 
 
 def test_frozen_run_does_not_occupy_claim_slot(queued):
-    """It is left out before the room is given away, so that the one behind it is claimed."""
+    """Frozen runs are left out before slots are assigned, so the next run is claimed."""
     stopped, free = queued("agent:main:a"), queued("agent:main:b")
     stop("run", str(stopped))
     assert claimed(most=1) == {free}
@@ -140,7 +140,7 @@ def test_frozen_run_is_not_claimed_after_approval(queued):
 
 
 def test_removing_claim_condition_lets_frozen_runs_through(queued, monkeypatch):
-    """The fault: without it they are claimed."""
+    """Deliberate fault: without the condition they are claimed."""
     pk = queued()
     stop()
     monkeypatch.setattr(claim_sql, "NOT_FROZEN", "1 = 1")
@@ -198,7 +198,7 @@ def test_database_rejects_second_active_freeze():
 
 
 class Rival:
-    """Stops everything from a connection of its own, while the test is in a transaction."""
+    """Freeze everything on a separate connection, while the test is in a transaction."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -217,7 +217,7 @@ class Rival:
 
 
 def committed_while_a_start_is_open() -> bool:
-    """Whether a stop is committed between the look of a start and its commit."""
+    """Return whether a freeze can commit between the check of a tool start and its commit."""
     with transaction.atomic():
         freezes.check_not_frozen("main", 1)
         rival = Rival()
@@ -234,7 +234,7 @@ def test_freeze_waits_for_command_starts_in_progress():
 
 
 def test_missing_lock_lets_start_commit_after_freeze(monkeypatch):
-    """The fault. On SQLite the transaction itself is the lock, so there nothing changes."""
+    """Deliberate fault. On SQLite the transaction itself is the lock, so there it changes nothing."""
     monkeypatch.setattr(sql, "lock_advisory", lambda number, shared=False: None)
     assert committed_while_a_start_is_open() == (connection.vendor == "postgresql")
 

@@ -1,4 +1,4 @@
-"""Webhooks in the admin: made, tried, given new secrets and switched off there, and nothing secret is shown twice."""
+"""Webhooks in the admin: created, tested, disabled, given new secrets, and no secret is shown twice."""
 
 import threading
 from typing import Any
@@ -56,7 +56,7 @@ def form(**given: Any) -> dict[str, Any]:
 
 
 def seen() -> str:
-    """What the form of the only webhook has when it is opened now."""
+    """Return the current values of the form of the only webhook."""
     return Hook.objects.get().seen
 
 
@@ -124,7 +124,7 @@ def test_conflict_during_save_is_reported(client, olga, monkeypatch):
             connection.close()
 
     def meanwhile(hook: Hook, **how: Any) -> str:
-        if connection.vendor == "postgresql":  # SQLite has one writer at a time, and that is the form
+        if connection.vendor == "postgresql":  # SQLite has one writer at a time, which here is the form
             thread = threading.Thread(target=switch_off)
             thread.start()
             thread.join(20)
@@ -198,7 +198,7 @@ def test_manual_delivery_starts_run_and_is_recorded(client, olga):
 
 
 def test_manual_delivery_for_another_users_webhook_is_refused(client, olga, user):
-    olga.groups.add(Group.objects.get(name="User"))  # may chat herself, so that a webhook may be hers
+    olga.groups.add(Group.objects.get(name="User"))  # is allowed to chat, so that a webhook can act for her
     sent = {"body": '{"a": 1}', "headers": "", "deliver": "yes"}
     theirs, mine = create_webhook(olga, owner=user), create_webhook(olga, "mine", owner=olga)
     answer = client.post(reverse(TRY, args=[theirs.hook.pk]), sent)

@@ -1,4 +1,4 @@
-"""A webhook acts for a person only after that person's own yes, to just the webhook that they have seen."""
+"""A webhook acts for a person only after that person's consent to exactly the version they have seen."""
 
 import argparse
 
@@ -54,7 +54,7 @@ def answers(made):
 
 def test_webhook_is_inactive_until_owner_consents(waiting, user):
     assert not answers(waiting)
-    with pytest.raises(Unavailable, match="account page"):  # as the admin's page to try it does
+    with pytest.raises(Unavailable, match="account page"):  # like the test page in the admin
         inbound.accept_delivery(
             waiting.hook, waiting.delivery(BODY), None, inbound.build_request(waiting.hook, waiting.delivery(BODY))
         )
@@ -66,7 +66,7 @@ def test_webhook_is_inactive_until_owner_consents(waiting, user):
 
 
 def test_removing_consent_check_lets_webhook_act(waiting, monkeypatch):
-    """Deliberate fault: the account that an operator names is enough."""
+    """Deliberate fault: the account that an operator enters is enough."""
     monkeypatch.setattr(Hook, "is_agreed", True)
     assert answers(waiting)
 
@@ -193,7 +193,7 @@ def test_consent_requires_recent_password(waiting, user, settings):
     settings.CONFIRM_MINUTES = 0
     assert browser.post(reverse("agree-to-hook", args=[waiting.hook.pk]), {"seen": waiting.hook.seen}).status_code == 403
     assert not Hook.objects.get().is_agreed
-    assert browser.post(reverse("refuse-hook", args=[waiting.hook.pk])).status_code == 302  # a no is never held up
+    assert browser.post(reverse("refuse-hook", args=[waiting.hook.pk])).status_code == 302  # declining is always possible
 
 
 def test_admin_and_doctor_report_pending_consent(waiting, olga, user):

@@ -1,4 +1,4 @@
-"""Webhooks on the rows: who is believed, what is told to the agent, what happens once, and what nobody may do."""
+"""Webhooks on the database: authentication, what the agent receives, idempotency, and what is denied."""
 
 import datetime as dt
 import uuid
@@ -137,7 +137,7 @@ def test_repeated_id_is_deduplicated_and_different_body_conflicts(news):
     assert news.send(BODY, idempotency_key="k").run_id == first.run_id
     with pytest.raises(Conflict):
         news.send({"issue": {"title": "another"}}, idempotency_key="k")
-    assert not news.send(BODY).duplicate  # without an id it is a new delivery
+    assert not news.send(BODY).duplicate  # without an ID it is a new delivery
     assert Run.objects.count() == 2
 
 

@@ -1,4 +1,4 @@
-"""How often an account may ask over HTTP: counted with its sockets, for every door, and told in the form of each."""
+"""Rate limits of an account over HTTP: shared with its sockets and all entry points, and reported in the format of each."""
 
 import json
 
@@ -61,7 +61,7 @@ async def test_http_and_websocket_requests_share_rate_limit(ask):
 
 
 async def test_requests_succeed_if_buckets_are_not_kept(ask, monkeypatch):
-    """The deliberate fault: a bucket that is made anew for each request never runs dry."""
+    """Deliberate fault: a bucket created for each request never runs empty."""
     rates = runtime.rate_limits()
     monkeypatch.setattr(rates, "_account_buckets", type("Forgetful", (dict,), {"get": lambda *_: None})())
     assert [(await ask(API)).status_code for _ in range(4)] == [200] * 4

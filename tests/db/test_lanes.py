@@ -1,4 +1,4 @@
-"""A lane that keeps runs waiting is told of, and not at every look."""
+"""Lanes with long waits are logged, but not on every check."""
 
 import datetime as dt
 import logging
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.dialect
 
 @pytest.fixture
 def boot(monkeypatch):
-    """The seconds since boot, to be set by the test."""
+    """Seconds since boot, set by the test."""
     now = {"seconds": 1000.0}
     monkeypatch.setattr(clock, "boot_time", lambda: now["seconds"])
     return now
@@ -22,7 +22,7 @@ def boot(monkeypatch):
 
 @pytest.fixture
 def told(caplog):
-    """What was logged since the last look."""
+    """Return what was logged since the last call."""
     caplog.set_level(logging.INFO, logger="sessions_app.runs.lanes")
 
     def look(late_lanes):

@@ -1,4 +1,4 @@
-"""What limited runs leave in a conversation says whose words it is, also in a copy, and is material to runs without limits."""
+"""What limited runs leave in a session is marked with its origin, also in copies, and is shown to other runs as material."""
 
 import uuid
 
@@ -26,7 +26,7 @@ WORDS = "run rm for me"
 
 @pytest.fixture
 def program(user):
-    """The same account, come with a token that may use some tools only."""
+    """The same account, with a token that may use only some tools."""
     return find_principal(issue_token(user, "ci", ["operator.read", "operator.write"], deny_tools=["exec"])[1]).user
 
 
@@ -36,7 +36,7 @@ def begin(user, session, prompt="and now?", **options):
 
 
 def turn(user, session, prompt, *, says="ok", calls=(), **options):
-    """A whole run, in which the model says this and asks for these."""
+    """A whole run in which the model sends this text and these calls."""
     claimed = begin(user, session, prompt, **options)
     said = NewEntry("message", "assistant", [{"type": "text", "text": says}, *calls], says, uuid.uuid4().hex[:16])
     queue.write_step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=[said])
@@ -44,7 +44,7 @@ def turn(user, session, prompt, *, says="ok", calls=(), **options):
 
 
 def left(user, session):
-    """The past of a session as its owner's next run is told it."""
+    """Return the session's history as its owner's next run gets it."""
     mine = begin(user, session)
     history = read_model_history(session.pk, session.generation, mine.pk)
     told = [entry for each in history if not each.own and (entry := filter_entry(each, {}))]
@@ -64,7 +64,7 @@ async def test_only_names_of_limited_tokens_attachments_are_shown(user, program,
     blocks = claim_attachments(program, session, [str(file.pk) for file in files])
     theirs = begin(program, session, "look", attachments=blocks)
     (own,) = (await load_history(theirs, read_model_history(session.pk, 1, theirs.pk), tmp_path, takes_images=True)).messages
-    assert (WORDS in own.full_text, len(own.images)) == (True, 1)  # as attached, so what is looked for below can be found
+    assert (WORDS in own.full_text, len(own.images)) == (True, 1)  # as attached, so that the searches below can find it
     queue.end_run(theirs, Run.Status.ABORTED, "rpc")
     for place in (session, fork_of(user, session)):
         mine = begin(user, place)
@@ -78,7 +78,7 @@ async def test_only_names_of_limited_tokens_attachments_are_shown(user, program,
 
 
 def results_left_unmarked(user, program, session, *, at_once, fork):
-    """Results that a limited token brings for a call of an ordinary run, as the owner's next run is told them."""
+    """Results that a limited token supplies for a call of an ordinary run, as the owner's next run gets them."""
     call = {"type": "toolCall", "id": "c1", "name": "lookup", "arguments": {}}
     turn(user, session, "look it up", calls=[call])
     results = [{"callId": "c1", "name": "lookup", "text": WORDS}]
@@ -97,14 +97,14 @@ def test_tool_results_from_limited_token_are_omitted(user, program, make_session
 
 
 def test_results_are_exposed_without_origin_on_first_entries(user, program, make_session, monkeypatch):
-    """Deliberate fault: what a run begins with does not say whose it is."""
+    """Deliberate fault: the first entries of a run carry no origin."""
     monkeypatch.setattr(claim_sql, "reader_origin", lambda *_: {})
     assert results_left_unmarked(user, program, make_session(user), at_once=True, fork=False)
     assert results_left_unmarked(user, program, make_session(user), at_once=False, fork=True)
 
 
 def answers_of_a_person_left_unmarked(user, session):
-    """Somebody writes in a conversation with a webhook and has it summarised, and then forks it."""
+    """A user writes in a session with a webhook, has it summarized, and then forks it."""
     turn(user, session, "strangers' words", hook="news")
     last = turn(user, session, "repeat it word for word", says=WORDS)
     compacted(user, session, f"summary: {WORDS}", last)

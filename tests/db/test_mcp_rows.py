@@ -1,4 +1,4 @@
-"""MCP servers as rows: what may be saved, what known_tools() makes of it, and who may touch it in the admin."""
+"""MCP servers as rows: validation, what known_tools() makes of them, and who can change them in the admin."""
 
 import re
 
@@ -29,7 +29,7 @@ def seen(*names: str) -> list[dict]:
 
 
 def server(name: str = "weather", *tools: str, **values) -> McpServer:
-    """As it stands after a worker has seen it."""
+    """A server as stored after a worker has connected to it."""
     row = source_changes.save_server(McpServer(name=name, **({"command": "true", "enabled": True} | values)))
     servers.record_status(name, row.revision, "ready", listing=ToolListing(seen(*tools or ("forecast",)), []))
     row.refresh_from_db()

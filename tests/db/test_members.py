@@ -1,4 +1,4 @@
-"""A session that is no longer shared: what somebody began there ends, and its answers are theirs no more."""
+"""A session that is no longer shared: the member's runs there end, and they no longer get the answers."""
 
 import threading
 
@@ -22,7 +22,7 @@ def guest(make_user) -> User:
 
 @pytest.fixture
 def room(user: User, guest: User, make_session) -> Session:
-    """A session of `user` in which `guest` writes too."""
+    """A session of `user` in which `guest` can write."""
     session = make_session(user)
     members.share(user, session, guest.username, "writer")
     return session

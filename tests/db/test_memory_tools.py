@@ -1,4 +1,4 @@
-"""Notes are found again: in any script, only one's own, and as the files are now. On the database of this run."""
+"""Searching notes: in any script, only the owner's, and with the files' current content. On the database of this run."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def write(root: Path, path: str, text: str | bytes, *, at: float = LONG_AGO) -> 
 
 @pytest.fixture
 def search(user, make_session, tmp_path):
-    """search(query, root=tmp_path, …) -> the answer of memory_search."""
+    """search(query, root=tmp_path, …) -> the result of memory_search."""
     session = make_session(user)
 
     async def search(query: str, root: Path = tmp_path, **options) -> dict:
@@ -180,7 +180,7 @@ async def test_search_reports_skipped_files(search, tmp_path, monkeypatch):
     write(tmp_path, "memory/latin.md", b"caf\xe9")
     for number in range(12):
         write(tmp_path, f"memory/big{number:02}.md", b"x" * (1024 * 1024 + 1))
-    for _ in range(2):  # also when it is known by the index only
+    for _ in range(2):  # also if only the index still has it
         answer = await search("lobster")
         assert answer["searched"] == 1
         assert answer["leftOut"][0] == "memory/big00.md has 1048577 bytes; the limit is 1048576"

@@ -1,4 +1,4 @@
-"""/metrics: who may read it, and that it says what is so, for every process of the host."""
+"""/metrics: who can read it, and that its values are correct for every process on the host."""
 
 import os
 import time
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.dialect
 
 @pytest.fixture
 async def scrape(database):
-    """Ask for the figures; -> (status, {(name, labels without the process): value})."""
+    """Request the metrics; return (status, {(name, labels without the process): value})."""
 
     async def ask(token: str = "", **headers: str):
         if token:

@@ -1,4 +1,4 @@
-"""Rows of devices: what was taken from one does not come back when it knocks, and an approval gives what it shows."""
+"""Device rows: revoked access does not return when a device reconnects, and an approval grants what it shows."""
 
 import threading
 from typing import Any

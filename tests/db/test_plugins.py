@@ -1,4 +1,4 @@
-"""Plugins: found without being imported, off until enabled, and never able to stop anything."""
+"""Plugins: discovered without importing them, disabled by default, and never able to stop a process."""
 
 import asyncio
 import threading
@@ -103,7 +103,7 @@ def test_first_plugin_by_name_keeps_conflicting_tool(add_plugin):
 
 @pytest.fixture
 def slow(add_plugin, monkeypatch):
-    """Code of a plugin whose import goes on until slow.may_end is set, and that counts how often it is begun."""
+    """Code of a plugin whose import lasts until slow.may_end is set, and which counts its imports."""
     monkeypatch.setattr(plugins, "IMPORT_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(threading, "test_may_end", threading.Event(), raising=False)
     monkeypatch.setattr(threading, "test_begun", [], raising=False)
@@ -119,7 +119,7 @@ async def test_slow_plugin_import_does_not_block_readers(add_plugin, slow, event
     add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
     await eventually(lambda: "echo_word" in source_tools.load_tools().tools)
     Plugin.objects.filter(name="slow").update(enabled=True)
-    looks = [db.read(source_tools.load_tools) for _ in range(3 * db.READER_THREADS)]  # more than there are threads to read on
+    looks = [db.read(source_tools.load_tools) for _ in range(3 * db.READER_THREADS)]  # more than there are reader threads
     for known in await asyncio.gather(*looks):
         assert "echo_word" in known.tools
         assert "slow_word" not in known.tools

@@ -1,4 +1,4 @@
-"""History and tests of the policy without a browser: who changed what, the way back, and what must stay true."""
+"""Policy history and policy tests without a browser: who changed what, restoring versions, and tests that must hold."""
 
 import re
 from html import unescape

@@ -1,4 +1,4 @@
-"""The pages about the policy without a browser: who may open them, what they answer, what a save does and does not overwrite."""
+"""The policy pages without a browser: who can open them, their results, and what saving does and doesn't overwrite."""
 
 import re
 from dataclasses import replace
@@ -67,7 +67,7 @@ def cell(page: str, tool: str, layer: str) -> str:
     return found[1]
 
 
-# Who may look
+# Access
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -95,7 +95,7 @@ def test_signed_out_htmx_request_reloads_page(database):
     assert Client().get("/policies/", headers=HTMX, secure=True)["HX-Refresh"] == "true"
 
 
-# The question and the answer
+# Query and result
 
 
 def test_table_matches_policy_evaluation(operator):
@@ -128,7 +128,7 @@ def test_agents_default_model_is_used_without_model(operator):
     page = ask(operator)
     assert cell(page, "read", "global_provider") == "deny deciding"
     assert "Evaluated with openai/gpt-5, the agent’s default model." in page
-    # A rule can be added for it, and the question stays the open one.
+    # A rule can be added for it, and the query stays.
     assert 'href="/policies/?scope=agent&for_agent=main&for_model=openai%2Fgpt-5#draft"' in unescape(page)
     other = ask(operator, model="anthropic/claude-opus-4")
     assert cell(other, "read", "global_provider") == "none"
@@ -209,7 +209,7 @@ def test_query_count_does_not_grow_with_rules(operator):
     assert max(few) <= 21
 
 
-# The draft
+# Drafts
 
 
 def test_scope_without_draft_loads_current_rule(operator):
@@ -291,7 +291,7 @@ def test_rule_is_deleted_by_scope_and_version(operator):
     assert operator.post("/policies/delete/", {"draft": drafted}, secure=True).status_code == 409
 
 
-# Replay, one call
+# Replay and single calls
 
 
 def test_draft_is_replayed_against_recorded_calls(operator, user, make_session):

@@ -1,4 +1,4 @@
-"""What one test leaves behind is not there for the next: tests/harness/database.py."""
+"""Rows of one test are gone in the next: tests/harness/database.py."""
 
 import pytest
 from django.apps import apps

@@ -1,4 +1,4 @@
-"""Runs, approvals, policies, agents and tokens over REST, and the document that describes it all."""
+"""Runs, approvals, policies, agents and tokens over REST, and the OpenAPI document."""
 
 import datetime as dt
 import re
@@ -30,7 +30,7 @@ def me(user):
 
 @pytest.fixture
 async def run(me, user, make_session):
-    """A run of one's own that waits to begin."""
+    """A queued run of the caller."""
     session = make_session(user)
     sent = await me.post(f"/sessions/{session.pk}/messages", {"message": "hello"}, Idempotency_Key="first")
     return Run.objects.get(pk=sent.data["id"])
@@ -315,14 +315,14 @@ async def test_token_creation_with_cookie_requires_csrf_token(user):
     assert (await browser.post("/tokens", body, X_CSRFToken=CSRF)).status_code == 201
 
 
-# All of them
+# All operations
 
 BODIES = {"changeSession": {"label": "mine"}, "sendMessage": {"message": "hello"}, "decideApproval": {"decision": "deny"}}
-OF_EVERYBODY = {"agent", "tool", "version"}  # names of things that belong to nobody
+OF_EVERYBODY = {"agent", "tool", "version"}  # IDs of objects that don't exist
 
 
 async def test_no_operation_exposes_other_users_objects(make_user, make_session):
-    """Whichever there are: an operation that is added is tried too, or this test says which body it needs."""
+    """Covers every operation: a new one is tried too, or the test names the body it needs."""
     owner = make_user()
     session = make_session(owner)
     question = create_approval(owner, session)
@@ -338,7 +338,7 @@ async def test_no_operation_exposes_other_users_objects(make_user, make_session)
             body = BODIES[operation["operationId"]] if "requestBody" in operation else None
             answer = await stranger.ask(method.upper(), address, body)
             lacks_scope = answer.status_code == 403 and "scope" in answer.data.get("details", {})
-            seen_by_office = operation["operationId"] in ("getRun", "listRunEvents")  # an operator's, without the words
+            seen_by_office = operation["operationId"] in ("getRun", "listRunEvents")  # an operator's view, without user content
             if seen_by_office:
                 assert "the secret prompt" not in answer.content.decode()
             else:
@@ -350,7 +350,7 @@ async def test_no_operation_exposes_other_users_objects(make_user, make_session)
     assert Approval.objects.get().status == "pending"
 
 
-# The document
+# OpenAPI document
 
 
 async def test_openapi_document_is_public_and_lists_scopes_and_errors(database):

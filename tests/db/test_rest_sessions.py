@@ -1,4 +1,4 @@
-"""Sessions over REST: made, listed, changed, deleted, spoken to; for their owner and nobody else."""
+"""Sessions over REST: created, listed, changed, deleted and sent messages, by their owner only."""
 
 import pytest
 

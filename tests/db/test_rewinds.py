@@ -1,4 +1,4 @@
-"""Going back in a conversation, forks of it, and what messages say about themselves."""
+"""Rewinds, forks, and details of messages."""
 
 import io
 import json
@@ -288,7 +288,7 @@ def test_fork_keeps_message_metadata(user, talk):
 
 
 def noticed(session, **options):
-    """The words of messages, and in brackets the prompts of runs that never began."""
+    """The text of messages, and in brackets the prompts of runs that never started."""
     session.refresh_from_db()
     page = read_history(session, notices=True, **{"limit": 100, **options})
     return [

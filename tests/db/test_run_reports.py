@@ -1,4 +1,4 @@
-"""Looking back at runs: who finds which, what an operator is not told, where the time went."""
+"""Run reports: who can find which runs, what operators don't see, and how time is attributed."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""What every message reads first: its session and its agent, as stored now."""
+"""What every message reads first: the stored state of its session and agent."""
 
 import pytest
 from django.db import connection

@@ -1,4 +1,4 @@
-"""Which sessions are sandboxed, where they then work, and what of the agent's own workspace their commands see."""
+"""Which sessions have an isolated workspace, where they work, and what their commands see of the agent's workspace."""
 
 import uuid
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""sessions_send and message: whom they reach, that they do it once, and what they refuse. Without a worker."""
+"""sessions_send and message without a worker: which sessions they reach, idempotency, and denials."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ from tools_app.exec.rules import rules_for, rules_for_run
 
 @pytest.fixture
 def running(user):
-    """Make a session's run that is being worked on, with a call `c1` of sessions_send under way; -> its environment."""
+    """Create an active run of a session, with a call `c1` of sessions_send in progress, and return its environment."""
 
     def make(session: Session, *, sender=None, options=None):
         owner = sender or user
@@ -170,7 +170,7 @@ async def test_abort_ends_wait_but_not_other_run(user, make_session, running, se
 
 
 def waits(env, target: Session) -> None:
-    """The call c1 of that run waits for a session, as the tool would write it."""
+    """Call c1 of that run waits for a session, as the tool would store it."""
     nested_runs.send_nested_message(env, "c1", User.objects.get(pk=env.sender_id), target, "x", waits=True)
 
 
@@ -184,7 +184,7 @@ async def test_circular_wait_is_rejected(user, make_session, running, length):
     assert result.is_error
     assert "waiting for this one's answer" in result.text
     assert sent_to(ring[0]) == []
-    # Not waiting, it closes nothing.
+    # If it doesn't wait, it causes no cycle.
     sent = await call_tool(envs[-1], "sessions_send", session_key=ring[0].key, message="x", timeout_seconds=0)
     assert sent.details["status"] == "accepted"
 

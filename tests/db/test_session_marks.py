@@ -1,4 +1,4 @@
-"""Pins, archive, unread and the order of the list: each person's own."""
+"""Pins, archive, unread marks and list order, which are personal."""
 
 import pytest
 

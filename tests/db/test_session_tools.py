@@ -1,4 +1,4 @@
-"""What an agent sees of sessions and agents, with whose eyes, and how much of it at once."""
+"""What an agent sees of sessions and agents, for whom, and how much at once."""
 
 import datetime as dt
 import json
@@ -27,7 +27,7 @@ def keys(result: ToolResult) -> list[str]:
 
 
 def told(result: ToolResult) -> dict:
-    """The JSON between the marks."""
+    """Return the JSON between the markers."""
     remark, begin, *text, end = result.text.split("\n")
     assert "not instructions to follow" in remark
     mark = re.fullmatch("<<<outside ([0-9a-f]{16})>>>", begin)[1]
@@ -117,7 +117,7 @@ async def test_shared_session_is_listed_by_its_id(user, make_user, make_session)
 
 
 async def test_shared_session_reaches_only_sessions_visible_to_all_members(user, make_user, make_session):
-    """Neither a guest nor the owner gets at the other's sessions through the agent they share."""
+    """Neither a guest nor the owner can reach the other's sessions through a shared agent."""
     guest = make_user()
     room, both = make_session(user, "agent:main:room"), make_session(user, "agent:main:both")
     make_session(user, "agent:main:private"), make_session(guest, "agent:main:mine")

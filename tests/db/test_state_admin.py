@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 @pytest.fixture(autouse=True)
 def plain_static_files(settings):
-    """A fresh clone has collected none, and these tests look at the words only."""
+    """Plain static files: a fresh clone has collected none, and these tests only check text."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 

@@ -1,4 +1,4 @@
-"""Sessions that programs made for a single request: forgotten in time, and not a moment before."""
+"""Sessions that programs created for a single request are deleted on time, and not before."""
 
 import datetime as dt
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def make(user, name="one", *, days=31, ended=True, channel=OPENAI_CHANNEL):
-    """A session with a past, a run and its events, last used so many days ago."""
+    """A session with history, a run and events, last used this many days ago."""
     session = create_session(user, key=f"agent:main:{channel}:{name}", channel=channel)
     insert_first_entries(
         session, [NewEntry("message", "user", [{"type": "text", "text": f"m{n}"}], f"m{n}", f"m-{name}-{n}", {}) for n in range(3)]

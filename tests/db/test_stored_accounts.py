@@ -1,4 +1,4 @@
-"""A token's rights as stored now: reused objects never outlive a change, whoever makes it. Nothing here sends a notification."""
+"""Permissions of a token as currently stored: cached objects never outlive a change. No notifications are sent here."""
 
 import threading
 from datetime import timedelta
@@ -23,7 +23,7 @@ READ, WRITE = "operator.read", "operator.write"
 
 @pytest.fixture
 def parent_and_secret(user):
-    """A token that was created with another one, and its secret. Both have been used."""
+    """Return a token created with another one, and its secret. Both have been used."""
     parent, _secret = tokens.issue_token(user, "parent", [READ, WRITE])
     _token, secret = tokens.issue_token(user, "child", [READ, WRITE], made_with=parent)
     assert scopes(secret) == {READ, WRITE}
@@ -41,7 +41,7 @@ def scopes(secret):
 
 
 def elsewhere(change):
-    """Make the change on a connection of its own, as another process does."""
+    """Make the change on a separate connection, as another process does."""
 
     def run():
         try:

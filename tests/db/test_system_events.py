@@ -1,6 +1,6 @@
-"""What a session's next run is told: kept in order, bounded, told once, and with the prompt or not at all.
+"""System events for a session's next run: ordered, bounded, delivered once, together with the prompt or not at all.
 
-What came by a webhook is told only in runs with that webhook's limits, never in one that has its owner's tools.
+Webhook events are only delivered to runs with that webhook's limits, never to runs with all of the owner's tools.
 """
 
 import importlib
@@ -166,7 +166,7 @@ def test_ordinary_run_gets_no_webhook_events(user, session):
 
 
 def test_webhook_events_leak_without_claim_filter(user, session, monkeypatch):
-    """Deliberate fault: a claim that takes whatever waits."""
+    """Deliberate fault: a claim that takes all pending events."""
     rows = claim_sql.sql.fetch_rows
     monkeypatch.setattr(
         claim_sql.sql, "fetch_rows", lambda query, args=(): rows(query.replace("AND hook = %s", "AND hook <> %s"), args)
@@ -207,7 +207,7 @@ def test_deferred_webhook_event_gets_own_run_after_next(user):
     wake(user, session, "later", mode="next-heartbeat", source="test", hook="news")
     assert system_events.list_undelivered(10) == []
     claimed = ask(user, session)
-    assert system_events.list_undelivered(10) == []  # not while somebody is at work
+    assert system_events.list_undelivered(10) == []  # not while a run is active
     queue.end_run(claimed, Run.Status.COMPLETED, "stop")
     assert system_events.list_undelivered(10) == [(session.pk, "news")]
     start_webhook_run(session.pk, "news")

@@ -1,4 +1,4 @@
-"""The last messages of a session with what each has used."""
+"""A session's last messages with the usage of each."""
 
 import pytest
 
@@ -17,7 +17,7 @@ USED = {"input": 30, "output": 12, "cacheRead": 4, "costMicroUsd": 1_500}
 
 @pytest.fixture
 def talk(user, make_session):
-    """A question, an answer that calls a tool, its result, the last answer."""
+    """A question, an answer that calls a tool, its result, and the last answer."""
     session = make_session(user)
     accept_run(user=user, session=session, run_id="k1", prompt="what is in it?")
     asked = [{"type": "text", "text": "I look."}, {"type": "toolCall", "id": "t1", "name": "read", "arguments": {"path": "a"}}]

@@ -1,6 +1,6 @@
-"""The checker itself: quiet about a round as it should be, and red about each promise when that one is broken.
+"""The checker itself: it accepts a correct round, and reports each promise that is broken.
 
-A check that cannot fail is worthless, so every promise has at least one deliberate fault here. Faults in the code itself are in
+A check that can't fail proves nothing, so every promise has at least one deliberate fault here. Faults in the code itself are in
 test_mutants.py.
 """
 
@@ -23,7 +23,7 @@ def test_correct_round_violates_no_invariant():
     assert find_violations(*sample_round()) == []
 
 
-# Changes of the log: what happened, in another order or with something added.
+# Changed events: reordered, or with additions.
 
 
 def numbered_anew(log: EventLogBuilder, keep: Callable[[Any], bool]) -> EventLogBuilder:
@@ -34,7 +34,7 @@ def numbered_anew(log: EventLogBuilder, keep: Callable[[Any], bool]) -> EventLog
 
 
 def moved(log: EventLogBuilder, run: int, phase: str, *, before: tuple[int, str]) -> EventLogBuilder:
-    """The same events with one moved to an earlier place, and all numbers given anew."""
+    """The same events with one moved to an earlier position, and renumbered."""
 
     def at(run: int, phase: str) -> int:
         return next(i for i, event in enumerate(log.events) if event.run == run and event.phase == phase)
@@ -49,7 +49,7 @@ def moved(log: EventLogBuilder, run: int, phase: str, *, before: tuple[int, str]
 
 
 def stale_write(log: EventLogBuilder) -> EventLogBuilder:
-    """The first owner of run 1 writes once more after its rescue."""
+    """The first owner of run 1 writes once more after its recovery."""
     again = EventLogBuilder()
     for event in log.events:
         assert event.run is not None
@@ -70,7 +70,7 @@ def second_end(log: EventLogBuilder) -> EventLogBuilder:
 
 
 def said_instead(text: str) -> Callable[[EventLogBuilder], EventLogBuilder]:
-    """Run 4 streams and stores another text than the model was asked for."""
+    """Run 4 streams and stores a text that differs from the model's."""
 
     def changed(log: EventLogBuilder) -> EventLogBuilder:
         again = EventLogBuilder()
@@ -92,7 +92,7 @@ def torn(log: EventLogBuilder) -> EventLogBuilder:
     return log
 
 
-# Changes of the rows.
+# Changed rows.
 
 
 def run(pk: int, **fields: Any) -> Callable[[Rows], Rows]:
@@ -108,12 +108,12 @@ def entry(message: str, /, **fields: Any) -> Callable[[Rows], Rows]:
 
 
 def still_running(rows: Rows) -> Rows:
-    """Run 4 has everything but its end."""
+    """Run 4 lacks only its end."""
     rows = replace(rows, events=[event for event in rows.events if not (event.run == 4 and event.is_last)])
     return run(4, status="running", reason="", seq=rows.runs[3].seq - 1)(rows)
 
 
-# Changes of what clients saw.
+# Changed client records.
 
 
 def sent(*more: SendAttempt) -> Callable[[History], History]:
@@ -121,7 +121,7 @@ def sent(*more: SendAttempt) -> Callable[[History], History]:
 
 
 def told(change: Callable[[list[Any]], list[Any]]) -> Callable[[History], History]:
-    """What the first client was told is changed."""
+    """What the first client received is changed."""
 
     def changed(history: History) -> History:
         history.watched[0].events = change(list(history.watched[0].events))

@@ -1,4 +1,4 @@
-"""Deliberate faults in how commands are run and asked about: each breaks just its promise, and without it none is broken."""
+"""Deliberate faults in running and approving commands: each breaks exactly its promise, and without it none is broken."""
 
 import itertools
 import os
@@ -33,7 +33,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Telling:
-    """One telling of a scenario: a session and a program of its own, and what came of it."""
+    """One run of a scenario, with a separate session and program, and its outcome."""
 
     harness: WorkerHarness
     session: Session
@@ -82,7 +82,7 @@ async def a_worker_goes_with_a_command_in_flight(it: Telling) -> set[str]:
 
 
 async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
-    """Its process runs, and nobody has heard of its worker for longer than a lease."""
+    """Its process runs, but its worker has sent no heartbeat for longer than a lease."""
     allow_all_commands()
     mark = unique_sleep()
     done = it.send("true")
@@ -98,7 +98,7 @@ async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
 
 
 async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set[str]:
-    """Pids are used again: who ends what was left behind must not end a stranger."""
+    """PIDs are reused: ending what a lost worker left must not end an unrelated process."""
     allow_all_commands()
     mark = unique_sleep()
     done = it.send("true")
@@ -161,7 +161,7 @@ async def the_program_changes_after_the_answer(it: Telling) -> set[str]:
 
 
 async def the_approver_is_switched_off_after_the_answer(it: Telling) -> set[str]:
-    """Everything is stopped, somebody switches the account off, and everything goes on."""
+    """Everything is frozen, the account is disabled, and everything is resumed."""
     run_pk, question = await it.asked()
     await it.harness.close()
     it.answer(question)
@@ -178,7 +178,7 @@ async def the_approver_is_switched_off_after_the_answer(it: Telling) -> set[str]
 
 
 async def a_command_looks_at_its_environment(it: Telling) -> set[str]:
-    """The worker has something in its own, which no list of bad names knows."""
+    """The worker's environment has a variable that no blocklist knows."""
     allow_all_commands()
     os.environ["ACME_TELEPORTER"] = "only-the-server-knows"
     try:
@@ -223,7 +223,7 @@ async def the_program_changes_while_its_sandbox_is_made(it: Telling) -> set[str]
 
 
 def repeats_what_was_in_flight(monkeypatch) -> None:
-    """And does without the row that would tell: a call has one command."""
+    """And skips the row that would reveal it: a call has one command."""
     begin = commands.record_start
     monkeypatch.setattr(tool_calls, "interrupt_started", lambda claimed: None)
     monkeypatch.setattr(

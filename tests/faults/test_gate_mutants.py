@@ -1,7 +1,6 @@
-"""Deliberate faults in the exec gate, at least one for each lesson it holds: each lets through what its lesson forbids, no more.
+"""Deliberate faults in the exec gate, at least one per lesson: each allows what its lesson forbids, and nothing else.
 
-The lines are those of the table that tests/unit/test_exec_gate_lines.py goes through, here sorted by the lesson they are about.
-Nothing is run.
+The lines are those in the table of tests/unit/test_exec_gate_lines.py, here sorted by lesson. Nothing is run.
 """
 
 import re
@@ -53,12 +52,12 @@ LINES = {
     "L6": ["ls # comment \\\nevil", 'ls "$\\\n(evil)"', "ls ${x:-$\\\n(evil)}", "cat <<E\nx\\\nE\nevil\nE"],
     "L7": ["PATH=/tmp ls", "IFS=x ls", "GIT_PAGER=evil git log", "GIT_SSH_COMMAND=x git fetch origin"],
 }
-# L3: they would allow anything.
+# L3: they could run anything.
 NEVER_ALWAYS = ["bash f", "python3 script.py", "env ls", "busybox ls", "find . -name x", "make test", "vim f"]
 
 
 async def allowed_against(place: ExecContext) -> AsyncIterator[tuple[str, str]]:
-    """(lesson, what got through)."""
+    """(lesson, what was allowed)."""
     for each in UNSEEN:
         if (await verdict(each, place, EVERYTHING)).effect != "deny":
             yield "L2", each
@@ -77,14 +76,14 @@ async def allowed_against(place: ExecContext) -> AsyncIterator[tuple[str, str]]:
 
 
 async def untrusted_programs(place: ExecContext) -> AsyncIterator[str]:
-    """Files that are on the list by some reading of it, and must not be."""
+    """Files that some interpretation of the list would allow, and that must not be allowed."""
     changeable = place.cwd.parent / "tools" / "tool"
     changeable.parent.mkdir(exist_ok=True)
     changeable.write_text("#!/bin/sh\n")
     changeable.chmod(0o777)
     in_workspace = ExecContext(
         Path("/usr/bin"), (Path("/usr/bin"),), SEARCH
-    )  # one whose files belong to root, so that only the place tells
+    )  # a file owned by root, so that only its location matters
     for where, name, pattern in (
         (place, str(changeable), str(changeable)),
         (place, "/usr/bin/ls", "/usr/*"),
@@ -121,7 +120,7 @@ def looks_at_each_command_alone(monkeypatch) -> None:
 
 
 def goes_by_a_list_of_bad_options(monkeypatch) -> None:
-    """And so does not know them when they are shortened."""
+    """So it does not recognize abbreviated options."""
     read = invocation.parse_arguments
 
     def only_the_known_bad(*arguments, **more):

@@ -1,4 +1,4 @@
-"""Deliberate faults in what clients receive: each breaks just its promise, and without it the same scenario breaks none."""
+"""Deliberate faults in what clients receive: each breaks exactly its promise, and without it the same scenario breaks none."""
 
 import pytest
 from django.db.models import QuerySet
@@ -16,7 +16,7 @@ from tests.faults.scenarios import ScenarioContext
 
 
 class AtOnce:
-    """Instead of Django's transactions: whatever should happen after the commit happens now."""
+    """Instead of Django's transactions: on_commit callbacks run immediately."""
 
     @staticmethod
     def on_commit(call):
@@ -91,7 +91,7 @@ async def promises_broken(scenario, user, make_session) -> set[str]:
 
 @pytest.mark.parametrize(("promises", "scenario", "mutate"), MUTANTS, ids=[scenario.__name__ for _, scenario, _ in MUTANTS])
 async def test_gateway_mutation_violates_its_invariant(promises, scenario, mutate, user, make_session, settings, monkeypatch):
-    settings.POLL_SECONDS = 60.0  # what the poll finds would come in time to hide what the scenario shows
+    settings.POLL_SECONDS = 60.0  # otherwise the poll would find the events in time and hide the fault
     assert await promises_broken(scenario, user, make_session) == set()
     with monkeypatch.context() as patched:
         mutate(patched)

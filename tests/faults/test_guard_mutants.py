@@ -1,6 +1,6 @@
-"""Deliberate faults beside the gate: what a card shows, where files and directories lead, who changes rules, who approves.
+"""Deliberate faults outside the gate: what a card shows, where paths lead, who changes rules, who approves.
 
-Each breaks just its lesson, and without it none is broken.
+Each breaks exactly its lesson, and without it none is broken.
 """
 
 import asyncio
@@ -49,17 +49,17 @@ class Scene:
         return create_approval(ada, self.make_session(ada), line, **more)
 
     def robot(self) -> User:
-        """A program's account, as hooks and schedules have one, with every right that groups can give."""
+        """A service account, as webhooks and schedules have one, with every permission that groups can give."""
         account = self.make_user("Operator", "Approver", "User", "Auditor")
         User.objects.filter(pk=account.pk).update(is_service=True)
         return User.objects.get(pk=account.pk)
 
 
-# What a card shows
+# Cards
 
 
 def the_card_of_a_command(scene: Scene) -> set[str]:
-    """L2: all of it can be read on the page, and nothing that cannot be seen is in it."""
+    """L2: the page shows all of it, with nothing invisible."""
     browser = Client()
     browser.force_login(scene.make_user("Approver"))
     for line in LINES:
@@ -81,11 +81,11 @@ def shows_hidden_letters_as_they_are(monkeypatch) -> None:
     monkeypatch.setattr(visible_text, "_classify", lambda character, before: "plain")
 
 
-# Where names lead
+# Paths
 
 
 async def a_directory_became_a_link(scene: Scene) -> set[str]:
-    """L9: a command starts in the directory that was looked at, or not at all."""
+    """L9: a command starts in the directory that was checked, or not at all."""
     there = scene.shell.workspace / "sub"
     there.unlink(missing_ok=True)
     there.symlink_to(scene.shell.outside)
@@ -125,11 +125,11 @@ def follows_links(monkeypatch) -> None:
     monkeypatch.setattr(tree, "DIRECTORY_FLAGS", tree.DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
 
 
-# Who changes the guard, and who approves
+# Changing rules and approving
 
 
 def a_program_tries_to_weaken_its_guard(scene: Scene) -> set[str]:
-    """L10: rules and lists are changed by people, whatever an account of a program is given."""
+    """L10: only people change rules and lists, whatever permissions a service account has."""
     robot = scene.robot()
     document = {"version": 1, "defaults": {"security": "full", "ask": "off"}}
     rule = ExecRule.objects.create(scope="agent", subject="other", security="deny")
@@ -153,10 +153,10 @@ def a_program_tries_to_weaken_its_guard(scene: Scene) -> set[str]:
 
 
 def somebody_without_the_right_answers(scene: Scene) -> set[str]:
-    """L11: approving is a right of its own, looked at for each question: the group, the rule, who asked."""
+    """L11: approving is a separate permission, checked for each request: the group, the rule, the requester."""
     requester = scene.make_user("Approver", "User")
     own = create_approval(requester, scene.make_session(requester), exclude_requester=True)
-    chosen = scene.question(approver_groups=[[0]])  # of a group that nobody is in
+    chosen = scene.question(approver_groups=[[0]])  # of a group without members
     plain = scene.question()
     for by, question in (
         (scene.make_user("Operator", "Auditor", "User"), plain),
@@ -181,7 +181,7 @@ def lets_everybody_answer_who_sees_it(monkeypatch) -> None:
 
 
 def asks_for_the_right_and_not_for_the_question(monkeypatch) -> None:
-    """Who may approve anything may approve everything."""
+    """Whoever may approve one request may approve all."""
 
     def why_not(user, approval, quorum=None):
         return "" if user.has_perm("accounts.approve_commands") and not user.is_service else "no"

@@ -1,4 +1,4 @@
-"""Deliberate faults at the HTTP entry: each breaks just its rule, and without it none is broken."""
+"""Deliberate faults at the HTTP entry points: each breaks exactly its rule, and without it none is broken."""
 
 import asyncio
 import datetime as dt
@@ -21,7 +21,7 @@ BODY = 100_000
 
 
 async def a_stranger_sends_a_body(make_user, monkeypatch) -> set[str]:
-    """Nothing of it is taken from the server."""
+    """Nothing of it is read from the server."""
     taken = []
     receive = RequestResponseCycle.receive
 
@@ -45,7 +45,7 @@ def reads_first_and_asks_then(monkeypatch) -> None:
 
 
 async def somebody_sends_too_many_values(make_user, monkeypatch) -> set[str]:
-    """They are never made."""
+    """They are never created."""
     try:
         bounded_json.read_json(b"[" + b"[]," * 5000 + b"[]]", 5000)
     except InvalidRequest:
@@ -58,7 +58,7 @@ def counts_only_what_is_no_list(monkeypatch) -> None:
 
 
 async def strangers_guess_webhooks(make_user, monkeypatch) -> set[str]:
-    """They are told the same of one that exists and of one that does not."""
+    """The response is the same for an existing webhook and one that doesn't exist."""
     create_webhook(make_user("Operator"))
     told = set()
     async with serve_gateway() as address:

@@ -1,4 +1,4 @@
-"""Deliberate faults in the code: each breaks just the promise it should, and without it the same scenario breaks none."""
+"""Deliberate faults in the code: each breaks exactly its promise, and without it the same scenario breaks none."""
 
 from collections import Counter
 from dataclasses import replace
@@ -33,7 +33,7 @@ def acknowledges_before_it_commits(monkeypatch):
 
 
 def tries_again_what_may_have_been_done(monkeypatch):
-    """Each operation of a commit that failed is done alone, whatever the failure was."""
+    """After a failed commit, each operation is repeated alone, whatever the failure was."""
     commit = db._commit
 
     def again(group):
@@ -47,7 +47,7 @@ def tries_again_what_may_have_been_done(monkeypatch):
 
 
 def looks_for_the_key_only_before(monkeypatch):
-    """Without the constraint, two who look at the same time both find nothing."""
+    """Without the constraint, two concurrent checks both find nothing."""
     rows = sql.fetch_rows
     monkeypatch.setattr(
         sql, "fetch_rows", lambda text, values=(): rows(text.replace("ON CONFLICT (owner_id, run_id) DO NOTHING", ""), values)
@@ -92,7 +92,7 @@ def rescues_for_ever(monkeypatch):
 
 
 def numbers_events_before_the_transaction(monkeypatch):
-    """What was rolled back has used up its numbers."""
+    """Rolled back operations have used up their numbers."""
     append, tries = hot_sql.append_events, Counter()
 
     def numbered(batch):
@@ -124,12 +124,12 @@ MUTANTS = [
 
 @pytest.fixture
 def constraint_dropped(request, database):
-    """For the mutant that does without it. Made again before anybody else comes."""
+    """For the mutant that drops the constraint. It is restored before the next test."""
     constraint = next(each for each in Run._meta.constraints if each.name == "one_run_per_owner_and_key")
 
     def drop():
         everything = Run._meta.constraints
-        # SQLite builds the table anew from what the model says.
+        # SQLite rebuilds the table from the model.
         Run._meta.constraints = [each for each in everything if each is not constraint]
         try:
             with connection.schema_editor() as editor:

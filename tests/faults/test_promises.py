@@ -1,4 +1,4 @@
-"""Promises that a round meets too seldom or too mildly: many at once, a socket that never reads, the real times."""
+"""Promises that rounds test too rarely or with too little load: many clients, a socket that never reads, real timeouts."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ REAL_TIMES = {
 }
 PIECE = "x" * 8_000
 DEAF = 5
-FLOOD = 1_500  # pieces: 12 MB, several times what the queue of a socket and the buffers of the system hold
+FLOOD = 1_500  # pieces: 12 MB, several times the capacity of a socket's queue and the system's buffers
 MOST_FOR_A_DEAF_SOCKET = 2 << 20
 
 
@@ -51,19 +51,19 @@ async def test_sockets_that_never_read_are_closed_cheaply(stack, user, make_sess
     session, token = make_session(user), running.api_token(user)
     web = psutil.Process(running.webs[0].pid)
     async with httpx.AsyncClient() as client:
-        await client.get(f"{running.url}/api/sessions")  # loads REST, 14 MB, which would load a second after the start otherwise
+        await client.get(f"{running.url}/api/sessions")  # loads REST (14 MB) now instead of a second after the start
     reader = EventRecorder(WatchedStream("reads", session.key, user.pk, 0))
     line = await RawConnection.open(running.ws_url(), token, on_event=reader.record)
     await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, on_response=reader.begin)
     accepted = await db.write(lifecycle.accept_run, user=user, session=session, run_id="k1", prompt="hello")
     (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
-    await _flood(claimed, 100, 0)  # so that the process has the memory it needs for this at all
+    await _flood(claimed, 100, 0)  # so that the process has allocated the memory it needs for this
     await eventually(lambda: reader.last == 102)
     deaf = [await RawConnection.open(running.ws_url(), token, buffer=4096) for _ in range(DEAF)]
     for each in deaf:
         await each.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 102})
         each.pause()
-    before, most = web.memory_full_info().uss, 0  # its own: pages of SQLite's file that it has mapped are not
+    before, most = web.memory_full_info().uss, 0  # the process's own memory, without mapped pages of the SQLite file
     for begin in range(100, FLOOD, 100):
         await _flood(claimed, 100, begin)
         await eventually(lambda begin=begin: reader.last == begin + 102, seconds=60)
@@ -86,11 +86,11 @@ async def _flood(claimed, count: int, begin: int) -> None:
 
 
 async def test_runs_are_taken_over_with_production_timeouts(stack, user, make_session, eventually):
-    """With the values people run with: one worker is killed, one is frozen; a third takes both runs over."""
+    """With the default timeouts: one worker is killed, one is suspended, and a third recovers both runs."""
     running = stack(workers=3, env=REAL_TIMES)
     held = {}
     while len(held) < 2:
-        # Each run is held by another worker: one that has none is found by chance.
+        # Each run is held by a different worker: idle workers claim at random.
         session = make_session(user)
         run_pk = lifecycle.accept_run(
             user=user, session=session, run_id=str(session.id), prompt=f"[[tokens=20 hang_after=5 times=1 tag={session.id}]]"
@@ -105,7 +105,7 @@ async def test_runs_are_taken_over_with_production_timeouts(stack, user, make_se
     (killed, first), (frozen, second) = held.items()
     killed.kill()
     running.freeze(frozen)
-    # 5 s to see that it is dead, 20 + 5 s to give up on a silent one; the rest is for a busy machine.
+    # 5 s to detect a dead worker, 20 + 5 s for an unresponsive one; the rest is for a busy machine.
     run = await eventually(lambda: Run.objects.filter(pk=first, status="completed").first(), seconds=60)
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]
     assert Run.objects.get(pk=second).status == "running"
@@ -119,8 +119,9 @@ async def test_runs_are_taken_over_with_production_timeouts(stack, user, make_se
 
 
 async def test_worker_frozen_in_transaction_blocks_others_only_briefly(stack, user, make_session, eventually):
-    """PostgreSQL ends its transaction after some seconds. On SQLite the others wait until it goes on."""
-    # Patient, so that nobody is taken for dead who is only held up by a busy machine: that would be counted, and poison the run.
+    """PostgreSQL ends its transaction after some seconds. On SQLite the others wait until it continues."""
+    # Long timeouts, so that a slow worker on a busy machine is not considered dead: that would count as a recovery and poison the
+    # run.
     running = stack(workers=2, launcher=("-m", "tests.faults.faulty_process"), env={"CLAWSITE_LEASE_SECONDS": "3"})
     session = make_session(user)
     run_pk = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="[[tokens=50 delay_ms=20]]").pk

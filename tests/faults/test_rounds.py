@@ -1,7 +1,7 @@
 """Seeded rounds of faults against real processes: every promise is checked after every round.
 
-CLAWSITE_FAULT_ROUNDS says how many (`make soak` runs hundreds), CLAWSITE_FAULT_SEED where to begin: a round that failed is
-repeated with its seed and one round. By default each database gets a sample of its own.
+CLAWSITE_FAULT_ROUNDS sets the number of rounds (`make soak` runs hundreds), CLAWSITE_FAULT_SEED the first seed: repeat a failed
+round with its seed and one round. By default each database gets a different sample.
 """
 
 import os
@@ -34,13 +34,13 @@ def people(django_db_setup, django_db_blocker):
 
 @pytest.fixture(scope="module")
 def faulty(people, django_db_blocker):
-    """The installation that all rounds share: whatever a round killed has been started again."""
+    """The installation shared by all rounds: processes that a round killed have been restarted."""
     from clawsite.infra import db
     from sessions_app.models import Lane
     from tests.harness.database import reset_database
 
     with django_db_blocker.unblock():
-        # Small enough to be reached by every round.
+        # Small enough to be reached in every round.
         Lane.objects.filter(name="main").update(max_running=4)
         Lane.objects.filter(name="nested").update(max_running=2)
         with Stack(webs=2, workers=2, env={"CLAWSITE_LOG_LEVEL": "warning"}, launcher=FAULTY, own_redis=True) as stack:

@@ -1,4 +1,4 @@
-"""Deliberate faults in how a run is carried out: each breaks just its promise, and without it the same scenario breaks none."""
+"""Deliberate faults in the execution of runs: each breaks exactly its promise, and without it the same scenario breaks none."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ WRITE = '[[tool=write args={"path":"%s","content":"x"}]] [[tokens=3]]'
 
 
 class Writes:
-    """Counts the file writes; those of one path are held up until they are let go."""
+    """Counts file writes; those of one path are blocked until released."""
 
     def __init__(self, monkeypatch) -> None:
         self.done: Counter[str] = Counter()

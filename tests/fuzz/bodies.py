@@ -1,4 +1,4 @@
-"""JSON bodies that are nearly right: examples of what programs send, with values in them replaced by anything else."""
+"""Nearly valid JSON bodies: examples of what programs send, with some values replaced by random ones."""
 
 import copy
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 Path = tuple[str | int, ...]
 
-# What readers stumble over: empty and unhashable values, letters that no database takes, numbers of more than 64 bits.
+# Values that often cause errors: empty and unhashable ones, characters that databases reject, numbers of more than 64 bits.
 AWKWARD = (
     [],
     {},
@@ -48,7 +48,7 @@ REPLACEMENTS = ANYTHING | st.sampled_from([250, 600, 900]).map(nested)
 
 @st.composite
 def nearly(draw: st.DrawFn, *examples: Any) -> Any:
-    """One of the examples with up to three values replaced: each by anything, or by a value that belongs elsewhere."""
+    """One of the examples with up to three values replaced, each by any value or by one from another field."""
     body = copy.deepcopy(draw(st.sampled_from(examples)))
     for _ in range(draw(st.integers(0, 3))):
         path = draw(st.sampled_from(list(_places(body))))
@@ -58,7 +58,7 @@ def nearly(draw: st.DrawFn, *examples: Any) -> Any:
 
 
 def _places(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Of every value, the whole one too. What is nested deeply is left alone."""
+    """The paths of all values, including the root. Deeply nested ones are skipped."""
     yield path
     if len(path) < 8:
         for step in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():

@@ -1,6 +1,6 @@
-"""Where the random tests begin: always at the same place, so that a red run speaks of the change it ran on. `make soak` does not.
+"""The seed of the random tests: always the same, so that a failure is caused by the change under test.
 
-CLAWSITE_FUZZ_SEED names another place, 0 a new one each time.
+`make soak` uses other seeds. CLAWSITE_FUZZ_SEED sets one; 0 means a new one each time.
 """
 
 import os

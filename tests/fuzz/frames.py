@@ -1,8 +1,8 @@
-"""Frames as a careless, broken or hostile client may send them, and what must come back for each.
+"""Frames that a careless, broken or hostile client may send, and the expected response to each.
 
-Most of them are requests with real methods of the caller's role, and parameters that make sense, or nearly; the others are frames
-with a property changed, and text that is no frame at all. What is right is read here from the text by other means than the
-gateway's.
+Most are requests with real methods of the caller's role and plausible or nearly plausible parameters; the others are frames with a
+changed property, and text that is not a frame at all. The expected response is derived from the text independently of the gateway's
+code.
 """
 
 import json
@@ -15,7 +15,7 @@ from clawsite.gateway.server.schema import protocol_schema
 from tests.protocol.isolation import fill_params, find_reference
 from tests.protocol.isolation_params import EXAMPLES
 
-# They answer when a run ends or a person decides; here nobody does.
+# They respond when a run ends or a person decides, which never happens here.
 WAITING = {"agent.wait", "exec.approval.waitDecision", "exec.approval.request", "tools.invoke", "sessions.compact", "node.invoke"}
 METHODS = protocol_schema()["methods"]
 CALLED = {role: sorted(name for name, method in METHODS.items() if method["role"] == role) for role in ("operator", "node")}
@@ -37,25 +37,25 @@ OF_TYPE = {
     "array": st.just([]),
 }
 
-Names = dict[str, list[Any]]  # kind (owned_objects.py) -> what names things of that kind
+Names = dict[str, list[Any]]  # kind (owned_objects.py) -> IDs of objects of that kind
 
 
 @dataclass(frozen=True)
 class Sent:
     text: str
-    id: str  # of the answer that must come
-    waits: bool = False  # the answer may take for ever
+    id: str  # of the expected response
+    waits: bool = False  # the response may never arrive
     valid: bool = False
 
 
 def values(names: Names) -> st.SearchStrategy[Any]:
-    """What a parameter may be: names of things, one's own and others', and nonsense."""
+    """Possible parameter values: IDs of the caller's and other users' objects, and nonsense."""
     every = st.sampled_from([name for some in names.values() for name in some])
     return st.one_of(every, every, WORDS, NUMBERS, OTHERS, TIMES, st.text(max_size=20))
 
 
 def fitting(method: str, parameter: str, names: Names) -> st.SearchStrategy[Any]:
-    """What makes sense there: the name of a thing of the right kind, one of the words it knows, an example, or the right type."""
+    """A plausible value: an ID of the right kind, a known choice, an example, or a value of the right type."""
     schema = METHODS[method]["params"]["properties"][parameter]
     kinds = [schema, *schema.get("anyOf", ())]
     if taken := find_reference(method, parameter):
@@ -69,7 +69,7 @@ def fitting(method: str, parameter: str, names: Names) -> st.SearchStrategy[Any]
 
 
 def sensible(method: str, names: Names) -> st.SearchStrategy[dict[str, Any]]:
-    """Parameters that a method takes: all that it needs, which session, and perhaps others."""
+    """Parameters of a method: all required ones, a session, and possibly others."""
     schema = METHODS[method]["params"]
     known = sorted(schema.get("properties", ()))
     needed = [*schema.get("required", ()), *(name for name in ("key", "sessionKey") if name in known)]
@@ -84,7 +84,7 @@ def aimed(method: str, names: Names) -> st.SearchStrategy[Sent]:
 
 
 def requests(names: Names, role: str) -> st.SearchStrategy[dict[str, Any]]:
-    """A request that is one. The parameters of two of three make sense; the others say what they like."""
+    """A valid request. Two thirds have plausible parameters; the others have arbitrary ones."""
     own = st.sampled_from(CALLED[role])
 
     @st.composite
@@ -104,7 +104,7 @@ def requests(names: Names, role: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def changed(names: Names, role: str) -> st.SearchStrategy[dict[str, Any]]:
-    """A request with one property taken out or made something else."""
+    """A request with one property removed or replaced."""
 
     @st.composite
     def draw_one(draw: Any) -> dict[str, Any]:
@@ -131,14 +131,14 @@ def frames(names: Names, role: str = "operator") -> st.SearchStrategy[Sent]:
 
 
 def read(text: str) -> Sent:
-    """What the protocol says about a text: the id of its answer, and whether it is a request."""
+    """What the protocol says about a text: the ID of the response, and whether it is a request."""
     try:
         frame = json.loads(text)
     except ValueError:
         return Sent(text, "invalid")
     if not isinstance(frame, dict):
         return Sent(text, "invalid")
-    id = frame.get("id")  # NUL is taken out of everything that is said
+    id = frame.get("id")  # NUL is removed from all input
     id = id.replace("\x00", "") if isinstance(id, str) else id
     valid = (
         frame.get("type") == "req"

@@ -1,10 +1,10 @@
-"""Random command lines: valid and broken, plain and devious. Every command name is one of ours, so that a log tells what ran."""
+"""Random command lines: valid and broken, simple and devious. All command names are ours, so a log shows what ran."""
 
 from random import Random
 
 GOOD = ("aa", "bb", "cc")  # on the allowlist
-BAD = ("xx", "yy", "zz")  # not
-# Names in them are on the allowlist too; mutated, they bring shapes that the grammar does not think of.
+BAD = ("xx", "yy", "zz")  # not on the allowlist
+# Their names are on the allowlist too; mutated, they produce shapes that the grammar does not generate.
 KNOWN_GOOD = (
     "ls -la | grep foo | head -20",
     'for f in *.py; do wc -l "$f"; done',
@@ -60,7 +60,7 @@ INSERTS = (
 class Lines:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.bodies: list[str] = []  # of here-documents, for the next end of a line
+        self.bodies: list[str] = []  # of here-documents, for the next line break
 
     def line(self) -> str:
         self.bodies = []

@@ -1,7 +1,7 @@
-"""bash itself says what a line runs: PATH is empty, and the handler for unknown commands writes down every name it is asked for.
+"""Let bash determine what a line runs: PATH is empty, and the handler for unknown commands records every requested name.
 
-Each line has a bash and a directory of its own, twice: once all commands succeed, once all fail. All of it happens in a sandbox
-without network, rights or anything to write to but a directory that is thrown away.
+Each line is run twice in a separate bash and directory: once all commands succeed, once all fail. Everything runs in a sandbox
+without network or privileges, which can only write to a temporary directory.
 """
 
 import shlex
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-# Sixty calls end an endless loop; a loop without commands ends by its processor time.
+# Sixty calls end an endless loop; a loop without commands ends at its CPU time limit.
 HANDLER = """
 ulimit -t 1 -f 64 -v 4000000
 command_not_found_handle() {
@@ -44,7 +44,7 @@ SANDBOX = shlex.split(
 
 @lru_cache(maxsize=1)
 def trouble() -> str:
-    """Why there is no sandbox here; empty when there is one."""
+    """Return why there is no sandbox here; empty if there is one."""
     try:
         done = subprocess.run([*SANDBOX, "bash", "-c", "type cp timeout"], capture_output=True, text=True, timeout=30)
     except OSError as error:
@@ -53,7 +53,7 @@ def trouble() -> str:
 
 
 def what_ran(lines: Sequence[str], files: Path, scratch: Path) -> list[set[str]]:
-    """For each line the names that bash looked for, in a copy of `files`."""
+    """Return for each line the names that bash looked up, in a copy of `files`."""
     work = scratch / "oracle"
     for name in ("lines", "logs", "runs"):
         (work / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The gate against bash: what is allowed runs nothing but what is on the allowlist. CLAWSITE_FUZZ_LINES says how much."""
+"""The gate against bash: allowed lines run only what is on the allowlist. CLAWSITE_FUZZ_LINES sets the number of lines."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from tools_app.exec.gate.types import AllowEntry, ExecContext, Executable, GateR
 COUNT = int(os.environ.get("CLAWSITE_FUZZ_LINES", "1500"))
 ALLOWED = frozenset(GOOD) | frozenset(WORDS_OF_GOOD)
 RULES = GateRules("allowlist", "on-miss", tuple(AllowEntry(name) for name in sorted(ALLOWED)))
-# bash runs xx in each of them, and the parsers do not see it: found by earlier rounds, each of another kind.
+# bash runs xx in each of them, and the parsers don't see it. Found by earlier rounds, each of a different kind.
 KNOWN_MISSES = (
     "aa # note \\\nxx",
     'aa "$\\\n(xx)"',
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(bool(oracle.trouble()), reason=f"no sandbox for 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """A directory with some names in it, and an allowlist whose programs need not be installed."""
+    """A directory with some files, and an allowlist whose programs don't have to be installed."""
     folder = tmp_path / "files"
     (folder / "src").mkdir(parents=True)
     for name in ("xx", "f.txt", "a b", "--yy", "a.py"):
@@ -39,7 +39,7 @@ def files(tmp_path, monkeypatch):
         return Executable(name, f"/programs/{name}", f"/programs/{name}", "", bare=name) if name in ALLOWED else None
 
     monkeypatch.setattr(examine, "find_executable", find)
-    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and speed is not tested here
     monkeypatch.setattr(verdict, "_cache", type(verdict._cache)())
     return folder
 
@@ -57,7 +57,7 @@ async def allowed_of(lines: list[str], files: Path) -> list[str]:
 
 
 async def missed(lines: list[str], files: Path, scratch: Path) -> tuple[int, int, list[tuple[str, set[str]]]]:
-    """How many lines were allowed, how many of these ran anything, and those that ran what is not on the allowlist."""
+    """Return how many lines were allowed, how many of these ran anything, and those that ran something not on the allowlist."""
     allowed = await allowed_of(lines, files)
     ran = await asyncio.to_thread(oracle.what_ran, allowed, files, scratch)
     wrong = [(line, names - ALLOWED) for line, names in zip(allowed, ran, strict=True) if names - ALLOWED]
@@ -71,7 +71,7 @@ async def test_allowed_commands_run_only_allowlisted_programs(files, tmp_path):
     allowed, ran, wrong = await missed(lines, files, tmp_path)
     print(f"CLAWSITE_FUZZ_SEED={SEED}: {COUNT} lines, {allowed} allowed, {ran} of them ran something, {len(wrong)} misses")
     assert not wrong, f"CLAWSITE_FUZZ_SEED={SEED}: {wrong[:5]!r}"
-    # A gate that allows nothing, or an oracle that sees nothing, would pass the line above.
+    # A gate that allows nothing, or an oracle that sees nothing, would pass the assertion above.
     assert allowed > COUNT / 20 and ran > allowed / 2, f"CLAWSITE_FUZZ_SEED={SEED}: {allowed} allowed, {ran} ran"
 
 

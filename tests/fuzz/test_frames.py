@@ -1,8 +1,7 @@
-"""Whatever frames come, each gets its answer, the connection stays, nothing fails inside, and nobody is told what is others'.
+"""Every frame gets its response, the connection stays open, nothing fails internally, and nothing of other users is revealed.
 
-They come from a plain user, from somebody who may do everything, and from a node.
-
-CLAWSITE_FUZZ_FRAMES says how many connections are tried, each with up to eight frames; some more begin with each of the methods.
+Frames come from a plain user, a user with all permissions, and a node. CLAWSITE_FUZZ_FRAMES sets the number of connections, each
+with up to eight frames; some more connections start with each of the methods.
 """
 
 import asyncio
@@ -53,7 +52,7 @@ class Caller:
 
 @pytest.fixture
 def world(make_user, caplog):
-    """Callers, and names of their own things and of somebody else's."""
+    """Callers, and IDs of their own and another user's objects."""
     user, official, other = make_user(), make_user("User", "Operator", "Approver", "Auditor"), make_user()
     theirs = create_owned_objects(other, SECRET)
     freeze_open_run(theirs, by=make_user("Operator"))
@@ -111,7 +110,7 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_every_frame_gets_a_harmless_response(world):
     runner, callers, names, caplog = world
     of_role = {role: st.lists(frames(names, role), min_size=1, max_size=8) for role in ("operator", "node")}
-    who = st.sampled_from(["user", "official", "user", "official", "node"])  # a node has few methods
+    who = st.sampled_from(["user", "official", "user", "official", "node"])  # nodes have few methods
     talks = who.flatmap(lambda name: st.tuples(st.just(name), of_role[callers[name].role]))
 
     @seed(SEED)
@@ -129,7 +128,7 @@ def test_every_frame_gets_a_harmless_response(world):
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("who", ["official", "node"])
 def test_every_method_of_a_role_is_reached_harmlessly(world, monkeypatch, who):
-    """Chance alone takes thousands of talks to come by everywhere."""
+    """Random choice alone would need thousands of connections to cover all methods."""
     runner, callers, names, caplog = world
     role, reached = callers[who].role, set()
 
@@ -182,7 +181,7 @@ def test_only_valid_connect_is_accepted_before_handshake(world):
     ("who", "method"), [("user", "models.list"), ("official", "exec.approvals.get"), ("node", "node.invoke.result")]
 )
 def test_fuzz_detects_failing_method(world, monkeypatch, who, method):
-    """The deliberate fault: one that is ours, in a method of each caller's."""
+    """Deliberate fault: a bug in one method of each caller."""
     runner, callers, _names, _caplog = world
 
     async def broken(call, params):
@@ -194,7 +193,7 @@ def test_fuzz_detects_failing_method(world, monkeypatch, who, method):
 
 
 def test_fuzz_detects_response_with_foreign_data(world, monkeypatch):
-    """The deliberate fault: a look-up that forgets whose it is."""
+    """Deliberate fault: a lookup that ignores the owner."""
     from sessions_app.models import Session
 
     runner, callers, _names, _caplog = world

@@ -1,6 +1,6 @@
-"""The REST API asked at random, as its OpenAPI document allows and otherwise: never a bug, and every answer as it is documented.
+"""Random requests to the REST API, valid and invalid: no internal errors, and every response as documented by OpenAPI.
 
-CLAWSITE_REST_EXAMPLES sets how many requests each operation gets.
+CLAWSITE_REST_EXAMPLES sets the number of requests per operation.
 """
 
 import os
@@ -50,7 +50,7 @@ OPERATIONS = {f"{each.ok().method.upper()} {each.ok().path}": each.ok() for each
 
 @pytest.fixture
 def world(make_user, make_session):
-    """Somebody with every right, and one of everything that a path can name."""
+    """A user with all permissions, and one object of every kind that a path can refer to."""
     from clawsite.accounts.groups import scopes_of
     from clawsite.accounts.tokens import issue_token
     from sessions_app.runs.lifecycle import accept_run
@@ -75,7 +75,7 @@ def test_requests_cause_no_bug_or_undocumented_response(name, world):
     client = Client(headers={"Authorization": f"Bearer {secret}"}, raise_request_exception=False)
     any_case = st.one_of(*(operation.as_strategy(generation_mode=mode) for mode in GenerationMode))
 
-    # Not made smaller: a request that fails is as easily read as it is, and making it small takes minutes.
+    # No shrinking: a failing request is easy to read as it is, and shrinking takes minutes.
     quick = {"deadline": None, "database": None, "phases": [Phase.generate], "suppress_health_check": list(HealthCheck)}
 
     @seed(SEED)

@@ -1,6 +1,6 @@
-"""Whatever body comes to /v1 or to a webhook, it is taken or refused in the form that is documented there; nothing fails inside.
+"""Random bodies for /v1 and webhooks: accepted or rejected in the documented format, without internal errors.
 
-CLAWSITE_V1_EXAMPLES sets how many bodies each address gets. No worker runs: a run that is accepted counts as ended at once.
+CLAWSITE_V1_EXAMPLES sets the number of bodies per URL. No worker runs: an accepted run counts as ended immediately.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from tests.harness.protocol import running_gateway
 from tests.harness.webhooks import create_webhook
 
 EXAMPLES = int(os.environ.get("CLAWSITE_V1_EXAMPLES", "40"))
-# Not made smaller: a body that fails is as easily read as it is.
+# No shrinking: a failing body is easy to read as it is.
 AS_MANY = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -142,7 +142,7 @@ HOOKS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Door:
-    """To the addresses of this process, through every middleware."""
+    """To the URLs of this process, through all middleware."""
 
     runner: asyncio.Runner
     token: str
@@ -230,20 +230,20 @@ def test_no_body_crashes_a_webhook(door, make_user, slug):
 
 @pytest.mark.parametrize(("path", "number"), [(path, number) for path, examples in V1.items() for number in range(len(examples))])
 def test_unmodified_sample_bodies_are_accepted(door, path, number):
-    """Otherwise all of them would be refused at the first fault, and nothing behind it were tried."""
+    """Otherwise all would be rejected at the first fault, and nothing after it would be tested."""
     status, text = door.ask(path, json.dumps(V1[path][number]).encode())
     assert status == 200, text
 
 
 def test_fuzz_detects_failing_parser(door, monkeypatch):
-    """The deliberate fault: a set, which cannot be asked about a list."""
+    """Deliberate fault: a set, in which a list can't be looked up."""
     monkeypatch.setattr(content_parts, "TEXT_TYPES", set(content_parts.TEXT_TYPES))
     with pytest.raises(AssertionError, match="unhashable type"):
         ask_at_random(door, "/v1/chat/completions")
 
 
 def test_fuzz_detects_failing_webhook(door, make_user, monkeypatch):
-    """The deliberate fault: a failure that is ours, which Django answers with a page."""
+    """Deliberate fault: an internal error, for which Django returns a page."""
     monkeypatch.setattr(requests, "render_template", lambda *_: 1 / 0)
     made = create_webhook(make_user("Operator"), "mapped", **TEMPLATES)
     with pytest.raises(AssertionError, match="made it fail"):

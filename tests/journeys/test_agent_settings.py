@@ -1,4 +1,4 @@
-"""What an operator sets on an agent takes effect in its runs."""
+"""Settings that an operator makes on an agent apply to its runs."""
 
 from agents.models import Agent
 from tests.harness.worker import WorkerHarness, calls_of

@@ -1,4 +1,4 @@
-"""What somebody attaches reaches the model, and the workspace where tools can read it."""
+"""Attached files reach the model, and the workspace where tools can read them."""
 
 from agents.context.workspace import ensure_workspace
 from agents.models import Agent
@@ -40,7 +40,7 @@ async def test_images_reach_model_and_files_reach_workspace(harness: WorkerHarne
     (uploads / "data.bin").unlink()
     (uploads / "notes.md").unlink()
     await harness.answer("[[text=still]] and now?")
-    assert asked(harness)[0] == [words, image]  # the same words again, though the files are gone: prompts stay cacheable
+    assert asked(harness)[0] == [words, image]  # the same text again, although the files are gone, so that prompts stay cacheable
 
 
 async def test_tool_reads_attached_file(harness: WorkerHarness):

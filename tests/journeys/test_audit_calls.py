@@ -1,4 +1,4 @@
-"""Tool calls in the audit log: every verdict in the turn's own transaction, how each call ended, and nothing that anybody wrote."""
+"""Tool calls in the audit log: every verdict in the turn's own transaction, how each call ended, and no user content."""
 
 import pytest
 from django.db.backends.signals import connection_created
@@ -66,7 +66,7 @@ async def test_direct_tool_call_names_the_user(harness: WorkerHarness):
 
 @pytest.fixture
 def inserts():
-    """Every INSERT into the audit log on connections made since."""
+    """Collect every INSERT into the audit log on connections opened since."""
     seen: list[str] = []
 
     def watch(execute, sql, params, many, context):

@@ -1,4 +1,4 @@
-"""A conversation grows too long for its model: it is summarised, goes on, and nothing of it is lost."""
+"""A session gets too long for its model: it is summarized and continues, and nothing is lost."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def asked_with(body) -> str:
 
 
 async def talk(harness: WorkerHarness, turns: int, about_summaries: str = "") -> None:
-    """Long questions; the markers in them steer the request that will summarise them."""
+    """Long questions; their markers control the request that will summarize them."""
     for number in range(turns):
         run = await harness.answer(f"question {number}: {LONG} [[text=answer-{number} {about_summaries}]]")
         assert run.status == "completed"
@@ -56,7 +56,7 @@ async def test_conversation_over_context_limit_is_summarized_and_continued(harne
     (summary,) = summaries_of(harness.session)
     assert summary.text.startswith("They talked at length.")
     assert (summary.run_id, end["messageId"], end["text"]) == (run.pk, summary.message_id, summary.text)
-    # The originals are kept, and the model is given the summary and what came after it.
+    # The originals are kept, and the model gets the summary and later messages.
     assert entries_of(harness.session)[: len(before)] == before
     last = asked_with(harness.model.bodies[-1])
     assert "They talked at length." in last
@@ -111,7 +111,7 @@ async def test_run_with_many_tool_calls_compacts_midway(harness: WorkerHarness):
     assert "### Files changed" in summary.text
     assert "`f0`" in summary.text
     assert summary.meta["filesChanged"][0] == "`f0`"
-    # Each call was made once, and the prompt was never lost from sight.
+    # Each call was made once, and the prompt was never dropped.
     assert [call.name for call in calls_of(run)] == ["write"] * 5 + ["read"]
     assert "### Tools that failed" in summary.text
     assert wish in asked_with(harness.model.bodies[-1])
@@ -190,17 +190,17 @@ async def test_text_streamed_before_overflow_is_discarded(harness: WorkerHarness
     assert [text for _, text in view_of(run).messages] == [transcript_of(run)[-1][1]]
 
 
-# What others have said
+# Text of other origins
 
 
 @pytest.fixture
 def program(user):
-    """Of the same person, by a token that may not use everything."""
+    """The same person with a token that may use only some tools."""
     return find_principal(issue_token(user, "ci", ["operator.read", "operator.write"], deny_tools=["exec"])[1]).user
 
 
 def told_first(harness: WorkerHarness) -> tuple[str, str]:
-    """The summary as the model was told it last: all of it, and what of it stands in no envelope."""
+    """The last summary that the model got: all of it, and the part that is outside envelopes."""
     words = next(str(message["content"]) for message in harness.model.bodies[-1]["messages"] if message["role"] == "user")
     return words, remove_untrusted_text(words)
 
@@ -323,7 +323,7 @@ async def test_unavailable_provider_fails_compaction_and_changes_nothing(harness
 
 
 async def test_call_after_summary_is_distinct_from_earlier_call(harness: WorkerHarness):
-    """Some providers count their calls anew in every request; pages, approvals and results know a call by its id."""
+    """Some providers restart call IDs in every request; pages, approvals and results identify a call by its ID."""
     calling = "[[tool=session_status args={} call_id=call_1]] [[text=done]]"
     first = await harness.answer(calling)
     await talk(harness, 3)

@@ -1,4 +1,4 @@
-"""Summaries across processes: a worker dies while it writes one, and a client hears of it over the socket."""
+"""Summaries across processes: a worker dies while writing one, and a client is notified over the socket."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ LONG = "so many words " * 60
 
 @pytest.fixture
 def talk(user, make_session, eventually):
-    """Accept messages as the gateway would, each when the one before is answered."""
+    """Accept messages as the gateway would, each after the previous one was answered."""
     session, numbers = make_session(user), itertools.count(1)
 
     async def ended(run_pk: int) -> Run:
@@ -90,7 +90,7 @@ async def test_client_requests_compaction_and_gets_progress_events(live, make_us
 
 
 async def operations(frames) -> list[dict]:
-    """What is told of the next operation, to its end."""
+    """Collect the events of the next operation, to its end."""
     told: list[dict] = []
     async with asyncio.timeout(30):
         while not told or told[-1]["phase"] != "end":

@@ -1,4 +1,4 @@
-"""Commands in real runs: what they print, how they end, what the model is told, and that nothing of them is left."""
+"""Commands in real runs: output, end, the model's result, and that no processes are left."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def files(harness: WorkerHarness) -> Path:
 
 
 async def ran(harness: WorkerHarness, **arguments):
-    """The call's row and what the model was told, of a run with one command."""
+    """Return the call's row and the model's result, of a run with one command."""
     run = await harness.answer(exec_prompt(**arguments))
     assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     (row,) = calls_of(run)

@@ -1,4 +1,4 @@
-"""A command that people are asked about: from the question to the command, and every way in which it must not run."""
+"""Commands that need approval: from the request to the command, and every case in which it must not run."""
 
 import asyncio
 import datetime as dt
@@ -46,7 +46,7 @@ def files(harness: WorkerHarness) -> Path:
 
 @pytest.fixture
 def script(files) -> str:
-    """A program of the workspace, which no list can name. It notes each time it runs."""
+    """A program in the workspace, which no list can name. It records each time it runs."""
     (files / "log.txt").unlink(missing_ok=True)
     (files / "tool.sh").write_text("#!/bin/bash\necho ran >> log.txt\necho it says $1\n")
     (files / "tool.sh").chmod(0o755)
@@ -59,7 +59,7 @@ def times_run(files: Path) -> int:
 
 
 async def asked(harness: WorkerHarness, prompt: str) -> tuple[int, Approval]:
-    """A run that waits for people, and its question."""
+    """A run that is waiting for approval, and its request."""
     run_pk = harness.send(prompt)
     await harness.until(run_pk, "waiting")
     return run_pk, Approval.objects.get(run=run_pk, status="pending")
@@ -194,7 +194,7 @@ async def test_script_changed_just_before_start_does_not_run(harness: WorkerHarn
 
 
 async def test_grant_for_a_command_covers_only_that_script_content(harness: WorkerHarness, files, script, approver):
-    """Else the agent writes what it likes into the script, and has it run."""
+    """Otherwise the agent could write anything into the script and have it run."""
     line = exec_prompt(command="bash tool.sh hello")
     run_pk, question = await asked(harness, line)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900))
@@ -217,7 +217,7 @@ async def test_unapproved_script_may_be_written_by_previous_call(harness: Worker
 
 
 async def test_request_for_script_changed_by_previous_call_is_cancelled(harness: WorkerHarness, files, script, approver):
-    """Otherwise somebody would answer for a script that is gone by then."""
+    """Otherwise an approver would decide about a script that has changed by then."""
     Grant.objects.create(scope="installation", entries=[{"pattern": "cp"}], created_at=clock.now(), owner=approver)
     (files / "new.sh").write_text("echo ran >> log.txt\n")
     run = await harness.ended(harness.send(parallel_exec_prompt({"command": "cp new.sh tool.sh"}, {"command": "bash tool.sh"})))
@@ -231,7 +231,7 @@ async def test_request_for_script_changed_by_previous_call_is_cancelled(harness:
 
 
 async def test_program_changed_during_sandbox_setup_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
-    """As another command of the session could that runs in the background."""
+    """Like another command of the session that runs in the background."""
     run_pk, question = await asked(harness, exec_prompt(command=script))
     begin = commands.record_start
 
@@ -282,7 +282,7 @@ async def test_calls_after_a_waiting_command_wait_too(harness: WorkerHarness, fi
 
 
 async def test_shell_input_requires_approval_like_a_command(harness: WorkerHarness, files, approver, eventually):
-    """Otherwise one harmless question, `bash`, would open everything."""
+    """Otherwise one harmless request, `bash`, would allow everything."""
     (files / "x").mkdir()
     run_pk, question = await asked(harness, exec_prompt(command="bash", background=True))
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
@@ -302,7 +302,7 @@ async def test_shell_input_requires_approval_like_a_command(harness: WorkerHarne
     await eventually(lambda: not (files / "x").exists())
     (files / "x").mkdir()
     run_pk, question = await asked(harness, exec_prompt(tool="process", action="submit", name=name, data="rm -rf x"))
-    assert question.status == "pending"  # the same again is another question
+    assert question.status == "pending"  # the same command again is another request
 
 
 def command_of_name(name: str) -> Command:
@@ -313,7 +313,7 @@ async def test_read_and_kill_actions_need_no_approval(harness: WorkerHarness, ap
     run_pk, question = await asked(harness, exec_prompt(command="bash", background=True, pty=True))
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     await harness.ended(run_pk)
-    await eventually(lambda: get_command(run_pk).output_end)  # its prompt: before it, Ctrl-C would end it
+    await eventually(lambda: get_command(run_pk).output_end)  # its prompt: before it, Ctrl-C would end the program
     name = get_command(run_pk).name
     free = (
         {"action": "list"},

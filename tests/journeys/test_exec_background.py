@@ -1,4 +1,4 @@
-"""Commands that go on in the background: followed, written to and ended by later runs, whichever worker has them."""
+"""Commands that continue in the background: followed, written to and ended by later runs, in any worker."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def everything_runs(database):
 
 
 async def told(harness: WorkerHarness, prompt: str, **options) -> str:
-    """What the model was told of the last call of a run."""
+    """Return the model's result of the last call of a run."""
     run = await harness.answer(prompt, **options)
     assert run.status == "completed", run.error
     return [text for role, text in transcript_of(run) if role == "toolResult"][-1]
@@ -59,7 +59,7 @@ async def test_model_is_notified_once_of_command_exit(harness: WorkerHarness, ev
         asked = [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "user"]
         (notice,) = [text for text in asked if "Background command" in text]
         assert notice.startswith(f"[Background command {row.name} ended with exit code 4, after ")
-        assert asked.index(notice) == 1  # behind the message that had it started, before those that came later
+        assert asked.index(notice) == 1  # after the message that started it, before later ones
 
 
 async def test_command_exceeding_yield_time_continues_in_background(harness: WorkerHarness, eventually):
@@ -74,7 +74,7 @@ async def test_command_exceeding_yield_time_continues_in_background(harness: Wor
 async def test_another_worker_can_poll_write_and_kill(harness: WorkerHarness):
     row = await begun(harness, "while read -r line; do echo got $line; done")
     (first,) = harness._workers
-    first._concurrency = 0  # it keeps the command and takes nothing new
+    first._concurrency = 0  # it keeps the command and claims nothing new
     harness.open()
     assert "received the input" in await process(harness, "write", row.name, data="one\ntwo\n")
     assert (await process(harness, "poll", row.name, timeout=5000)).startswith("got one\n")

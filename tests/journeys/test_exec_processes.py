@@ -1,4 +1,4 @@
-"""Commands whose workers are killed, frozen and started anew: run at most once, nothing left, and people's answers still count."""
+"""Commands whose workers are killed, suspended and restarted: run at most once, nothing left, and decisions stay valid."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tools_app.models import Approval, Command
 
 pytestmark = pytest.mark.dialect
 
-# A worker that is held up for half a second on a busy machine shall not be taken for dead.
+# A worker delayed for half a second on a busy machine must not be considered dead.
 PATIENT = {"CLAWSITE_LEASE_SECONDS": "5"}
 INTERRUPTED = "interrupted: the worker died while this call was running, so its outcome is unknown. It was not repeated."
 

@@ -1,4 +1,4 @@
-"""Work that people stop half-way: nothing is lost, nothing goes on, and when they resume it the answer is whole."""
+"""Freezing active work: nothing is lost, nothing continues, and after it is resumed the answer is complete."""
 
 import asyncio
 
@@ -78,7 +78,7 @@ async def test_freeze_kills_running_tool_call_without_repeating_it(harness: Work
 
 
 async def test_calls_not_started_before_freeze_start_after_resume(harness: WorkerHarness, operator, sleeps, eventually):
-    """Two calls of one turn: the first is in flight, the second was allowed and waits for it."""
+    """Two calls of one turn: the first is running, the second was allowed and waits for it."""
     second = '[[tool=write args={"path":"second.txt","content":"x"} parallel=1]]'
     run_pk = harness.send(f"{sleeps.prompt} {second} [[text=done]]")
     await eventually(lambda: sleeps.alive)
@@ -107,7 +107,7 @@ async def test_approval_during_freeze_takes_effect_after_resume(harness: WorkerH
     await db.write(queue.park_run, claimed, "approval")
     harness.open()
     await stop(operator)
-    lifecycle.make_runs_ready([run_pk])  # what an answer does
+    lifecycle.make_runs_ready([run_pk])  # as a decision does
     await asyncio.sleep(0.5)
     run = Run.objects.get(pk=run_pk)
     assert (run.status, run.reason, run.ready_at is not None) == ("waiting", "approval", True)
@@ -146,7 +146,7 @@ async def test_overlapping_freezes_must_both_be_resumed(harness: WorkerHarness, 
 
 
 async def test_freeze_resumed_before_parking_does_not_block_run(harness: WorkerHarness, operator, eventually):
-    """Both are committed before the worker writes what it was told by the first."""
+    """Both are committed before the worker stores what it learned from the first."""
     run_pk = harness.send("[[tokens=9 hang_after=3 times=1 tag=short]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(3))
     await stop(operator)
@@ -191,7 +191,7 @@ async def test_events_match_rows(harness: WorkerHarness, operator, sleeps, event
 
 
 async def started_after_an_unheard_stop(harness: WorkerHarness, operator, monkeypatch) -> Run:
-    """The stop is committed while the model thinks about a call, and the worker is told by nobody."""
+    """The freeze is committed while the model generates a call, and the worker is not notified."""
 
     async def deaf(self) -> None:
         pass
@@ -214,7 +214,7 @@ async def test_no_call_starts_after_freeze_is_committed(harness: WorkerHarness, 
 
 
 async def test_missing_freeze_check_at_call_start_is_detected(harness: WorkerHarness, operator, monkeypatch):
-    """The fault: of all that stops a run, this look is what keeps a call from starting."""
+    """Deliberate fault: of all checks, this is the one that keeps a call from starting."""
     monkeypatch.setattr(freezes, "check_not_frozen", lambda agent, run_pk: None)
     run = await started_after_an_unheard_stop(harness, operator, monkeypatch)
     assert (run.status, [call.status for call in calls_of(run)]) == ("completed", ["finished"])

@@ -1,4 +1,4 @@
-"""Stops and workers that die: before they heard of it, after it, and in the middle of a tool."""
+"""Freezes and dying workers: before the worker is notified, after it, and in the middle of a tool."""
 
 import pytest
 

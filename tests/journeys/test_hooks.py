@@ -1,4 +1,4 @@
-"""Hooks before a tool call in real runs: what is blocked does not run, what is changed runs, is judged and recorded as changed."""
+"""Plugin hooks in real runs: blocked calls don't run; changed calls are authorized, recorded and run as changed."""
 
 import pytest
 
@@ -96,7 +96,7 @@ async def test_repeated_call_is_stopped_even_if_hook_changes_it(harness: WorkerH
 
 @pytest.mark.parametrize(("later", "made", "status"), [("shown", {"shown.txt"}, "used"), ("worse", set(), "void")])
 async def test_approval_covers_only_the_command_changed_by_hook(harness: WorkerHarness, hooked, make_user, later, made, status):
-    """A hook is asked again when the run goes on. Should it answer differently then, what was approved is not what would run."""
+    """Hooks run again when the run continues. If one responds differently then, the approved call is not the one that would run."""
     require_approval()
     (ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk) / "hooked").mkdir(exist_ok=True)
     says = ["shown"]

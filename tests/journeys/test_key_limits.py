@@ -1,4 +1,4 @@
-"""A token that may use some tools only: every run it starts keeps to that, over HTTP and the socket, also in what it sets going."""
+"""A token that may use only some tools: its limits apply to all runs it starts, directly or indirectly."""
 
 import httpx
 import pytest
@@ -13,7 +13,7 @@ from tests.harness.worker import WorkerHarness, calls_of
 
 @pytest.fixture
 def limited(make_user):
-    """somebody, their token, its secret"""
+    """user, token, secret"""
     user = make_user()
     limits = {"allow_tools": ["session_status"], "deny_tools": ["Exec "]}
     token, secret = issue_token(user, "ci", ["operator.read", "operator.write"], **limits)

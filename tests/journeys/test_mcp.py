@@ -1,4 +1,4 @@
-"""MCP servers through a real worker: seen, offered, refused, called, timed out, killed; and nothing is left when it dies."""
+"""MCP servers with a real worker: listed, offered, denied, called, timed out, killed; and no process is left when it dies."""
 
 import signal
 import sys
@@ -23,14 +23,14 @@ from tools_app.sources.tools import load_tools
 
 @pytest.fixture
 def allowed(database):
-    """Let agent main use what stands in these entries besides its profile; taken back after the test."""
+    """Also allow these entries for agent main; undone after the test."""
     yield lambda *entries: policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=entries)
     policies.save_policy(scope="agent", subject="main", profile="coding")
 
 
 @pytest.fixture
 def add(database, eventually):
-    """Enter a server as an operator does, and wait until a worker has seen it."""
+    """Add a server as an operator does, and wait until a worker has connected to it."""
 
     async def enter(name: str, command: str, *args: str, status: str = "ready", **values) -> McpServer:
         row = source_changes.save_server(McpServer(name=name, enabled=True, command=command, args=list(args), **values))
@@ -175,9 +175,9 @@ async def test_killed_worker_leaves_no_server_process(stack, add, eventually):
     running = stack(env={"CLAWSITE_LEASE_SECONDS": "5"})
     await add("srv", sys.executable, ROGUE, "children")
     (worker,) = running.workers
-    # Found while their parent lives: afterwards they would be anybody's.
+    # Found while their parent is alive: afterwards they can't be attributed.
     left = programs_of(psutil.Process(worker.pid))
-    assert len(left) >= 4  # guard, server, and the two it started
+    assert len(left) >= 4  # guard, server, and the two processes it started
     worker.kill()
     await eventually(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in left))
 

@@ -1,4 +1,4 @@
-"""A node at one web process, who asks it at another: real processes, one database, one bus."""
+"""A node connected to one web process is invoked through another: real processes, one database, one bus."""
 
 import asyncio
 from contextlib import AsyncExitStack

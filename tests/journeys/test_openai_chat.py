@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions with OpenAI's own SDK, unchanged, and with LiteLLM: against a running installation."""
+"""POST /v1/chat/completions with OpenAI's own SDK, unchanged, and with LiteLLM, against a running installation."""
 
 import base64
 import struct
@@ -24,7 +24,7 @@ WEATHER = {
 
 
 def pixel() -> str:
-    """A PNG of one dot, as a data: address."""
+    """A PNG with one pixel, as a data: URL."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -36,7 +36,7 @@ def pixel() -> str:
 
 @pytest.fixture
 def sdk(live, make_user):
-    """The SDK as somebody new; sdk.user is who."""
+    """The SDK with a new user, sdk.user."""
     user = make_user()
     client = openai.AsyncOpenAI(base_url=f"{live.url}/v1", api_key=live.api_token(user), max_retries=0, timeout=60)
     client.user = user
@@ -233,7 +233,7 @@ async def test_accounts_with_same_session_names_are_isolated(sdk, live, make_use
         await client.chat.completions.create(
             **asks(f"secret [[tag=two-{tag}]]"), user="ada", extra_headers={"Idempotency-Key": "one"}
         )
-    assert live.model_requests("two-theirs")[0]["items"] == 2  # nothing of the other's session of that name
+    assert live.model_requests("two-theirs")[0]["items"] == 2  # nothing from the other user's session of that name
     assert Session.objects.filter(key="agent:main:openai-user:ada", owner=sdk.user).count() == 1
 
 
@@ -253,7 +253,7 @@ async def test_gateway_token_can_chat(live):
 
 
 async def test_litellm_client_works(sdk, live):
-    litellm = litellm_provider._import_litellm()  # imported so that it calls nobody for prices
+    litellm = litellm_provider._import_litellm()  # imported in a way that doesn't download prices
     to = {"model": "openai/clawsite", "api_base": f"{live.url}/v1", "api_key": sdk.api_key}
     made = await litellm.acompletion(**to, messages=[{"role": "user", "content": '[[text="hello there"]]'}])
     assert made.choices[0].message.content == "hello there"

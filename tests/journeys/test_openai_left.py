@@ -1,4 +1,4 @@
-"""What becomes of a run whose caller goes away, and of a caller whose run waits for people. Over real sockets."""
+"""Callers that disconnect during a run, and callers whose run waits for approval. Over real sockets."""
 
 import asyncio
 import json
@@ -20,13 +20,13 @@ READ_WRITE = ["operator.read", "operator.write"]
 
 @pytest.fixture
 async def server(harness: WorkerHarness):
-    """The gateway in this process, beside the worker."""
+    """The gateway in this process, together with the worker."""
     async with serve_gateway() as address:
         yield address
 
 
 async def ask(server: str, user, words: str, *, stream: bool, **headers: str):
-    """A request that was sent and not answered yet."""
+    """A request that has been sent but not answered yet."""
     body = json.dumps({"model": "clawsite", "messages": [{"role": "user", "content": words}], "stream": stream}).encode()
     token = issue_token(user, "test", READ_WRITE)[1]
     lines = [

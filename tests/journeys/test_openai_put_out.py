@@ -1,4 +1,4 @@
-"""What becomes of a long answer over HTTP whose caller may not have it any more. Over real sockets."""
+"""Long HTTP responses whose caller loses access. Over real sockets."""
 
 import asyncio
 from typing import Any
@@ -24,13 +24,13 @@ HANGS = "[[tokens=9 hang_after=2]]"
 
 @pytest.fixture
 async def server(harness: WorkerHarness):
-    """The gateway in this process, beside the worker."""
+    """The gateway in this process, together with the worker."""
     async with serve_gateway() as address:
         yield address
 
 
 class Asked:
-    """A program that has asked for something, with a token of its own."""
+    """A program with its own token and a request in progress."""
 
     def __init__(self, server: str, user: User, path: str, body: dict[str, Any], **headers: str) -> None:
         self.user = user
@@ -72,7 +72,7 @@ def unheard(asked: Asked) -> None:
 
 @pytest.mark.parametrize("end", [revoked, switched_off, unheard])
 async def test_revoked_credential_ends_stream_and_run(harness: WorkerHarness, server, eventually, monkeypatch, end):
-    if end is unheard:  # the bus has lost it: what counts is the next look
+    if end is unheard:  # the bus message was lost, so the next check counts
         monkeypatch.setattr(limits, "RECHECK_SECONDS", 0.2)
     asked = chat(server, harness.user)
     await eventually(lambda: b"w0 " in asked.told)
@@ -121,7 +121,7 @@ async def test_guest_stream_ends_when_share_is_revoked(harness: WorkerHarness, s
     share(harness.user, harness.session, guest.username, "writer")
     asked = chat(server, guest, **{"X-Clawsite-Session-Key": f"session:{harness.session.pk}"})
     await eventually(lambda: b"w0 " in asked.told)
-    SessionMember.objects.filter(user=guest).delete()  # and not by `share`, which also stops the run: either may be told first
+    SessionMember.objects.filter(user=guest).delete()  # not `share`, which also stops the run: either may come first
     with transaction.atomic():
         announce.notify_session_changed(harness.session, "members")
     assert "is no longer shared with you" in await asked.ended()

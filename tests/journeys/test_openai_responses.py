@@ -1,4 +1,4 @@
-"""POST /v1/responses with OpenAI's own SDK, unchanged: plain, as events, with tools, and one response after another."""
+"""POST /v1/responses with OpenAI's own SDK, unchanged: plain, streamed, with tools, and chained responses."""
 
 import base64
 import datetime as dt

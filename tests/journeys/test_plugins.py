@@ -1,4 +1,4 @@
-"""Plugins in a worker of its own process: their tools and hooks in real runs, and those that cannot be imported stop nothing."""
+"""Plugins in a separate worker process: their tools and hooks in real runs, and plugins that can't be imported stop nothing."""
 
 import json
 
@@ -24,14 +24,14 @@ def no_secrets(call):
 
 before_tool_call = [no_secrets]
 """
-# Longer than any wait of ours: what hangs at its import hangs for good.
+# Longer than any of our timeouts: it hangs forever at import.
 HANGS = "import time\ntime.sleep(3600)\ntools = []\n"
 EXITS = "raise SystemExit('this machine is not good enough')\n"
 
 
 @pytest.fixture
 def installed(tmp_path, database):
-    """Four plugins, all switched on before anything starts."""
+    """Four plugins, all enabled before anything starts."""
     plugins = {"echo": ECHO_PLUGIN.format(tool="echo_word"), "guard": HOOK, "exits": EXITS, "hangs": HANGS}
     with restore_policy():
         policies.save_policy(scope="agent", subject="main", profile="full")
@@ -43,15 +43,15 @@ def installed(tmp_path, database):
 
 async def test_plugins_work_and_broken_plugin_stops_no_worker(stack, installed, user, make_session, eventually, monkeypatch):
     session = make_session(user)
-    monkeypatch.setattr(processes, "TIMEOUT", 60.0 + IMPORT_TIMEOUT_SECONDS)  # a worker waits that long before it does without one
-    stack(env={"PYTHONPATH": str(installed)})  # ready, so the worker has registered in spite of the two that cannot be imported
+    monkeypatch.setattr(processes, "TIMEOUT", 60.0 + IMPORT_TIMEOUT_SECONDS)  # the worker's import timeout
+    stack(env={"PYTHONPATH": str(installed)})  # ready, so the worker has registered despite the two plugins that can't be imported
 
     async def say(word: str) -> Run:
         prompt = f"[[tool=echo_word args={json.dumps({'word': word})}]] [[text=done]]"
         accepted = lifecycle.accept_run(user=user, session=session, run_id=f"say {word}", prompt=prompt)
         return await eventually(lambda: Run.objects.filter(pk=accepted.pk, status__in=Run.ENDED).first(), seconds=60)
 
-    # As long as an import goes on it may turn out to have hooks: the run is served, and no tool runs unlooked at.
+    # While an import is in progress, the plugin may turn out to have hooks: the run continues, but no tool runs unchecked.
     early = await say("early")
     assert (early.status, transcript_of(early)[-1]) == ("completed", ("assistant", "done"))
     (blocked,) = calls_of(early)

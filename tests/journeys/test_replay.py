@@ -1,7 +1,7 @@
-"""The invariant of synchronisation: whatever happens to a run, its events tell exactly what its rows say.
+"""The invariant of synchronization: whatever happens to a run, its events describe exactly what its rows contain.
 
-Runs are made up: answers with text, thoughts and tool calls, refusals, models that fail, workers that die, aborts. All of it goes
-through the real runner and the real services; only the model follows the script.
+Runs are generated: answers with text, thinking and tool calls, denials, failing models, dying workers, aborts. All of it goes
+through the real runner and the real services; only the model is scripted.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Turn:
-    """What the model says when it is asked, and how that ends: well, with a failure, or with the end of the worker or the run."""
+    """What the model answers when asked, and how that ends: normally, with a failure, or with the end of the worker or the run."""
 
     thoughts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ TURNS = st.builds(
 
 
 class Script:
-    """A model that follows turns; after the last it only says goodbye."""
+    """A model that follows these turns; after the last it only says goodbye."""
 
     def __init__(self, turns: list[Turn]) -> None:
         self._turns = [*turns, *[Turn(texts=["bye"])] * 20]
@@ -95,7 +95,7 @@ class Script:
 
 
 async def carry_out(script: Script, user, session) -> int:
-    """Accept a run and work on it as workers do, until it has ended; -> its key."""
+    """Accept a run and execute it as workers do, until it has ended. Return its key."""
     run_pk = lifecycle.accept_run(user=user, session=session, run_id=str(session.id), prompt="hello").pk
     (claimed,) = (await db.write(queue.claim_runs, "worker", 1, alone=True)).runs
     for number in itertools.count(2):
@@ -136,7 +136,7 @@ def story(user, make_session, monkeypatch):
         run_pk = await carry_out(script, user, session)
         rows = stored.read_rows([session.key])
         done = {str(call.arguments["path"]): 1 for call in rows.calls if call.name == "write" and call.status == "finished"}
-        # What the model should have said is not known here: of its text only that it is told without holes.
+        # The model's intended text is not known here, so only check that its text is streamed without gaps.
         found = [violation for violation in find_violations(rows, History(seed=0, executed=done)) if violation.promise != "text"]
         return Run.objects.get(pk=run_pk), [*found, *find_stream_faults(rows.events_of_runs()[run_pk])]
 

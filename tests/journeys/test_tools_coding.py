@@ -1,4 +1,4 @@
-"""The coding tools in real runs: what they do, and what the model is told when they cannot, are stopped, or say too much."""
+"""The coding tools in real runs: their effects, and the model's result if they fail, are stopped, or return too much."""
 
 import base64
 import itertools
@@ -24,7 +24,7 @@ from sessions_app.sessions.forks import fork_session
 from tests.harness.worker import WorkerHarness, calls_of, events_of, transcript_of
 from tools_app.builtin.files.workspace import Workspace
 
-DEEP = "/".join(["d" * 200] * 7)  # a path that alone is more than a KB
+DEEP = "/".join(["d" * 200] * 7)  # a path that is more than a KB long by itself
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch"
 
 
@@ -45,7 +45,7 @@ def png(width: int, height: int, *, padding: int = 0) -> bytes:
 
 @pytest.fixture
 def files(harness: WorkerHarness):
-    """The workspace, with a few files that are gone again afterwards."""
+    """The workspace, with some files that are removed afterwards."""
     root: Path = ensure_workspace(Agent.objects.get(slug="main"), harness.user.pk)
     (root / "a.txt").write_text("one\n")
     (root / "long.txt").write_text("".join(f"line {number} of many\n" for number in range(2000)))
@@ -55,7 +55,7 @@ def files(harness: WorkerHarness):
 
 @pytest.fixture
 def hanging(monkeypatch):
-    """A disk that does not answer until the test ends."""
+    """A disk that doesn't respond until the test ends."""
     answers, asked = threading.Event(), threading.Event()
     open_root = Workspace._open_root
 
@@ -76,7 +76,7 @@ def call(name: str, arguments: dict, then: str = "done") -> str:
 
 
 async def used(harness: WorkerHarness, name: str, **arguments):
-    """The call's row, and what the model was told, of a run with one call."""
+    """Return the call's row and the model's result, of a run with one call."""
     run = await harness.answer(call(name, arguments))
     assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     (row,) = calls_of(run)
@@ -307,7 +307,7 @@ async def test_repeated_call_that_never_runs_is_a_loop(harness: WorkerHarness, f
     assert [text.startswith(reason) for text in results[:5]] == [True] * 5
     assert ["[repeated: " in text for text in results[:5]] == [False] * 3 + [True] * 2
     assert [text.startswith(f"loop_detected: `{name}` was called 5 times") for text in results[5:]] == [True, True]
-    # What the model was told is what is stored, and a refusal stays one in the records.
+    # The stored result is what the model got, and a denial stays one in the records.
     told = [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "tool"]
     assert told == results
     assert {row.status for row in calls_of(run)} == {"failed" if name == "read" else "refused"}
@@ -361,7 +361,7 @@ async def test_image_is_included_in_the_next_request(harness: WorkerHarness, fil
     await used(harness, "image", path="dot.png")
     before = harness.model.bodies[-1]["messages"]
     await harness.answer("[[text=still]] and now?")
-    assert harness.model.bodies[-1]["messages"][: len(before)] == before  # the same words again: prompts stay cacheable
+    assert harness.model.bodies[-1]["messages"][: len(before)] == before  # the same text again, so that prompts stay cacheable
 
 
 async def test_model_without_vision_is_not_offered_the_tool(harness: WorkerHarness, files, settings):

@@ -1,4 +1,4 @@
-"""One tool call by hand, over HTTP and over the socket: the same door, the same record, the same refusals as the model's."""
+"""Direct tool calls over HTTP and the socket: the same authorization, records and denials as for the model's calls."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from tools_app.policy_store import policies
 
 @pytest.fixture
 def call(live, make_user):
-    """Invoke over HTTP as somebody new, or as `user`."""
+    """Invoke over HTTP as a new user, or as `user`."""
     user = make_user()
 
     async def invoke(body, *, user=user, token=None, **headers):
@@ -82,7 +82,7 @@ async def test_form_post_with_cookie_is_rejected(call, live, settings):
     cookies = f"{settings.SESSION_COOKIE_NAME}={signed_in}; {settings.CSRF_COOKIE_NAME}={'a' * 32}"
     async with httpx.AsyncClient(base_url=live.url, headers={"Cookie": cookies}) as client:
         answer = await client.post("/tools/invoke", files={"file": b"x"}, data={"csrfmiddlewaretoken": "a" * 32})
-        assert answer.status_code == 403  # nothing of it is read: the token counts in the header only
+        assert answer.status_code == 403  # nothing of it is read: the token is only accepted in the header
         answer = await client.post("/tools/invoke", files={"file": b"x"}, headers={"X-CSRFToken": "a" * 32})
         assert answer.status_code == 400
 

@@ -1,4 +1,4 @@
-"""An agent notes something and finds it again, in real runs of a real worker."""
+"""An agent stores a note and finds it again, in real runs of a real worker."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Agents that look at sessions, talk to each other and speak up, in real runs of a real worker."""
+"""Agents that read sessions, send messages to each other and post messages, in real runs of a real worker."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def nested(session: Session) -> Run:
 
 
 async def details(harness: WorkerHarness, prompt: str, **options) -> dict:
-    """What the first tool call of an answer to this came back with."""
+    """Return the result of the first tool call of the answer to this message."""
     run = await harness.answer(prompt, **options)
     assert run.status == "completed", run.error
     found: dict = calls_of(run)[0].result["details"]
@@ -115,7 +115,7 @@ async def test_mutual_wait_between_sessions_is_rejected(harness: WorkerHarness, 
 
 
 async def test_blocked_chain_of_waiting_sessions_is_rejected_immediately(harness: WorkerHarness, there, make_session):
-    """Two turns of the lane are held by the second and the third session, so the fourth would never get one."""
+    """The second and third session hold the lane's two slots, so the fourth would never get one."""
     third, fourth = (make_session(harness.user, f"agent:main:{name}") for name in ("third", "fourth"))
     last = asks("sessions_send", session_key=fourth.key, message="[[text=never]]", timeout_seconds=300)
     back = asks("sessions_send", session_key=third.key, message=f"{last}[[text=alone]]") + "[[text=passed]]"
@@ -127,7 +127,7 @@ async def test_blocked_chain_of_waiting_sessions_is_rejected_immediately(harness
 
 
 async def test_endless_exchange_between_sessions_is_limited(harness: WorkerHarness, there, eventually):
-    """Each message makes the other session send the next one, as often as it is let."""
+    """Each message makes the other session send the next one, as often as allowed."""
     message = "[[text=enough]]"
     for number in range(8):
         to = there if number % 2 else harness.session
@@ -145,7 +145,7 @@ async def test_worker_death_during_wait_sends_no_duplicate(stack, user, make_ses
     prompt = asks("sessions_send", session_key=there.key, message="[[tokens=4 hang_after=2 times=1 tag=there]]") + "[[text=done]]"
     run_pk = lifecycle.accept_run(user=user, session=here, run_id="k1", prompt=prompt).pk
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
-    for worker in running.workers:  # both at once: the other one would take the run over and answer
+    for worker in running.workers:  # both at once: otherwise the other worker would recover the run and answer
         os.kill(worker.pid, signal.SIGKILL)
     for worker in running.workers:
         worker.kill()
@@ -228,7 +228,7 @@ async def test_large_result_drops_whole_items_with_a_notice(
     assert re.match(cut, row.result["details"]["cut"])
     (told,) = [message["content"] for message in harness.model.bodies[-1]["messages"] if message["role"] == "tool"]
     assert len(told.encode()) < 100 * 1024
-    # What is left is whole: the model can read it as the JSON it is.
+    # What is left is complete: the model can parse it as JSON.
     assert json.loads(told[told.index("{") : told.rindex("}") + 1]) == row.result["details"]
 
 

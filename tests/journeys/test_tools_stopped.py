@@ -1,4 +1,4 @@
-"""Tools whose database or disk does not answer, stopped by a person or by the clock."""
+"""Tools whose database or disk doesn't respond, stopped by a person or by a timeout."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from tests.harness.worker import WorkerHarness, calls_of, transcript_of
 from tools_app.policy_store import policies
 from tools_app.sources import tools as source_tools
 
-# Tool, its arguments, and the question that hangs.
+# Tool, its arguments, and the database query that hangs.
 ASKED = [
     ("sessions_list", {}, sessions, "_list_sessions"),
     ("sessions_history", {"session_key": "agent:main:main"}, sessions, "_read_history"),
@@ -34,7 +34,7 @@ def everything(database):
 
 @pytest.fixture
 def hanging(monkeypatch, module, question):
-    """It is not answered until the test ends."""
+    """It doesn't return until the test ends."""
     answers, asked = threading.Event(), threading.Event()
     ask = getattr(module, question)
 

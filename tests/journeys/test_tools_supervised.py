@@ -1,4 +1,4 @@
-"""A supervised tool that knows nothing about commands: a plugin with a Supervisor of its own."""
+"""A supervised tool that is not about commands: a plugin with its own Supervisor."""
 
 import json
 

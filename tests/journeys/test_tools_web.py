@@ -1,4 +1,4 @@
-"""The web tools through a real run: the model asks, a worker fetches, the result goes back, or words that say why not."""
+"""The web tools in a real run: the model calls, a worker fetches, and the result or an error message is returned."""
 
 import asyncio
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tools_app.sources import tools as source_tools
 
 @pytest.fixture
 def harness(harness: WorkerHarness, settings):
-    """A worker harness whose agent may use the web; addresses of this machine count as remote."""
+    """A worker harness whose agent may use the web; local addresses count as remote."""
     settings.FETCH_ALLOW = Allowlist.parse("127.0.0.0/8")
     web._pages.clear()
     web._searches.clear()

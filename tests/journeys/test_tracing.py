@@ -1,4 +1,4 @@
-"""One trace from a client's frame through the run to the model and the tools, as a collector of OpenTelemetry receives it."""
+"""One trace from a client's frame through the run to the model and the tools, as an OpenTelemetry collector receives it."""
 
 import asyncio
 import http.server
@@ -17,7 +17,7 @@ SECRET = "words-that-nobody-may-see"
 
 
 class Collector:
-    """Listens where OTEL_EXPORTER_OTLP_ENDPOINT points, and remembers every span."""
+    """Listens where OTEL_EXPORTER_OTLP_ENDPOINT points, and keeps every span."""
 
     def __init__(self) -> None:
         self.spans: list = []
@@ -111,7 +111,7 @@ async def test_one_trace_spans_frame_run_model_and_tool_calls(collector, stack, 
         kept = (await socket.call("runs.get", {"runId": "traced"}))["run"]["traceparent"]
         assert kept == f"00-{trace}-{frame.span_id.hex()}-01"
 
-        # The worker's figures are among those that the web process tells.
+        # The web process also reports the worker's metrics.
         def told() -> "asyncio.Future":
             return client.get("/metrics", headers={"Authorization": "Bearer for-prometheus"})
 

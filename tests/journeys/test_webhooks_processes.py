@@ -1,4 +1,4 @@
-"""A delivery that was accepted is not lost, whichever process dies when: being accepted is a row."""
+"""An accepted delivery is not lost, whichever process dies when: acceptance is a row."""
 
 import httpx
 import pytest
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.dialect
 
 
 async def test_accepted_delivery_survives_death_of_every_process(stack, make_user, eventually):
-    """Nobody works when the delivery comes, and whoever took it dies before anybody does."""
+    """No worker runs when the delivery arrives, and the process that accepted it dies before one starts."""
     running = stack()
     made = create_webhook(make_user("Operator"), deliver=False)
     (worker,), (web,) = running.workers, running.webs

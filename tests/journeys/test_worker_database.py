@@ -1,4 +1,4 @@
-"""The worker and its database: how little it asks of it, and what happens when it refuses."""
+"""The worker and its database: how few queries it makes, and what happens when the database fails."""
 
 import asyncio
 import threading
@@ -21,12 +21,12 @@ READ_ONLY = {
     "postgresql": ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"),
 }
 NOT_COUNTED = ("BEGIN", "PRAGMA", "SET ", "SAVEPOINT", "RELEASE")
-DELTAS = "WITH v(id, lease, n)"  # how hot_sql.append begins
-NOTHING_TO_CLAIM = "SELECT name FROM"  # how queue.claim begins, and all it does when nothing waits
+DELTAS = "WITH v(id, lease, n)"  # the beginning of hot_sql.append
+NOTHING_TO_CLAIM = "SELECT name FROM"  # the beginning of queue.claim, and all it does when no run is queued
 
 
 class Counter:
-    """Statements of all connections made since, in the transactions they belonged to."""
+    """Collect the statements of all connections opened since, by transaction."""
 
     def __init__(self) -> None:
         self.reads: list[str] = []
@@ -67,13 +67,13 @@ def counter(harness, monkeypatch):
 
 async def test_run_without_tools_needs_few_statements_and_commits(harness: WorkerHarness, counter: Counter, settings, eventually):
     await harness.close()
-    db.close()  # so that every connection is one that counts
+    db.close()  # so that every connection is recorded
     settings.HEARTBEAT_SECONDS = settings.SWEEP_SECONDS = settings.POLL_SECONDS = 60.0  # only what the run itself needs
     settings.AUDIT_SEAL_SECONDS = 60.0
     worker = harness.open()
     await harness.answer("[[text=warm]]")
-    await eventually(lambda: worker._sources._recorded is not None)  # its look at plugins is no part of a run
-    await asyncio.sleep(2)  # the first round of the worker's other chores is none either
+    await eventually(lambda: worker._sources._recorded is not None)  # checking for plugins is not part of a run
+    await asyncio.sleep(2)  # neither is the first round of the worker's other chores
     counter.reads.clear()
     counter.transactions.clear()
     session = harness.session
@@ -91,7 +91,7 @@ async def test_run_without_tools_needs_few_statements_and_commits(harness: Worke
 
 @pytest.fixture
 def read_only(database):
-    """Switch: from now on every new connection of this process is read-only, until it is switched back."""
+    """Toggle: every new connection of this process is read-only until it is toggled back."""
     state = {"on": False}
 
     def connected(connection, **_):
@@ -108,7 +108,7 @@ def read_only(database):
     switch(False)
     connection_created.disconnect(connected)
     if connections["default"].vendor == "postgresql":
-        connections["default"].close_pool()  # it holds connections that are read-only still
+        connections["default"].close_pool()  # it still holds read-only connections
 
 
 async def test_read_only_database_rejects_messages_with_an_error(harness: WorkerHarness, read_only):
@@ -138,7 +138,7 @@ async def test_run_continues_when_read_only_database_becomes_writable(harness: W
 
 
 async def test_worker_reclaiming_its_own_run_keeps_it(harness: WorkerHarness, eventually, settings):
-    """It was held up for longer than its lease and comes back before anybody else: the old attempt ends, the new one is kept."""
+    """It stalled past its lease and resumes before another worker claims the run: the old attempt ends, the new one stays."""
     await harness.close()
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1
     worker = harness.open()
@@ -149,7 +149,7 @@ async def test_worker_reclaiming_its_own_run_keeps_it(harness: WorkerHarness, ev
         Run.objects.filter(pk=run_pk).update(lease_until=1.0)
         return queue.recover_runs(worker.id, 1)
 
-    worker._start_runs(await db.write(lapse_and_rescue, alone=True))  # what its sweep does, before its heartbeat can
+    worker._start_runs(await db.write(lapse_and_rescue, alone=True))  # as its sweep would, before its heartbeat can
     run = await harness.ended(run_pk)
     assert (run.status, run.rescues, transcript_of(run)[-1]) == ("completed", 1, ("assistant", token_text(100)))
     await harness.model.record(lambda record: record["tag"] == "own" and record.get("client_left"))

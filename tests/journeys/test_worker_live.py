@@ -1,4 +1,4 @@
-"""The whole way: a client, the gateway, the queue, a worker, the model, and back, each in a process of its own."""
+"""The whole path: a client, the gateway, the queue, a worker, the model, and back, in separate processes."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.dialect
 
 
 async def heard_by(client, key: str) -> list[tuple]:
-    """Everything a client is told about a session, up to the end of its first run."""
+    """Collect all events of a session, up to the end of its first run."""
     told = []
     async for event in client.follow(key):
         told.append((event.cursor, event.run_id, event.seq, event.stream, event.data))

@@ -1,4 +1,4 @@
-"""Workers as processes that are stopped, killed and frozen: another one goes on, and whoever comes back writes nothing."""
+"""Worker processes that are stopped, killed and suspended: another one continues, and a worker that resumes writes nothing."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.harness.worker import events_of, phases_of, token_text, transcript_of
 
 pytestmark = pytest.mark.dialect
 
-# A worker that is held up for half a second on a busy machine shall not be taken for dead where that would be counted.
+# A worker delayed for half a second on a busy machine must not be considered dead where that would count.
 PATIENT = {"CLAWSITE_LEASE_SECONDS": "5"}
 
 
@@ -143,6 +143,6 @@ async def _until_the_end(client, key):
 
 
 def holder(running, run_pk: int):
-    """The process that works on a run."""
+    """Return the process that executes a run."""
     worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)
     return next(process for process in running.workers if process.pid == worker.pid)

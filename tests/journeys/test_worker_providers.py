@@ -1,4 +1,4 @@
-"""A model that is busy, broken or silent: the run ends in a clear error, or the whole text comes from another attempt."""
+"""Models that are busy, broken or silent: the run ends with a clear error, or another attempt returns the whole text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A connection on its own, without rows: what it reports is kept in a list."""
+"""A connection without rows, which keeps its reports in a list."""
 
 import asyncio
 import sys
@@ -40,7 +40,7 @@ def clock_server() -> McpServerSettings:
 class Observed:
     """`async with Observed(settings) as it:`; the connection and everything it reported."""
 
-    stores = True  # what it is told, as a database would
+    stores = True  # receives reports like the database
 
     def __init__(self, settings: McpServerSettings) -> None:
         self.reports: list[tuple[str, dict[str, Any]]] = []
@@ -63,7 +63,7 @@ class Observed:
         return await self.connection.call(tool, arguments, call)
 
     async def said(self, tool: str, **arguments: Any) -> str:
-        """What stands in the envelope of the result."""
+        """Return the content of the result's envelope."""
         return inside((await self.call(tool, **arguments)).text)
 
     @property
@@ -85,7 +85,7 @@ class Observed:
 
 
 def programs_of(process: psutil.Process | None = None) -> list[psutil.Process]:
-    """Everything below a process, this one by default, that a guard started, and the guards."""
+    """Return all processes below a process (this one by default) that a guard started, and the guards."""
     return [each for each in (process or psutil.Process()).children(recursive=True) if _is_guarded(each)]
 
 
@@ -97,6 +97,6 @@ def _is_guarded(process: psutil.Process) -> bool:
 
 
 def the_server(process: psutil.Process | None = None) -> psutil.Process:
-    """The one program under its guard."""
+    """Return the one program under its guard."""
     (found,) = [each for each in programs_of(process) if "guard.py" in " ".join(each.parent().cmdline())]
     return found

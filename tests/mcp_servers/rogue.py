@@ -1,6 +1,6 @@
-"""Servers that behave badly, each in its own way: `python rogue.py KIND`. Standard library only, so that they start at once.
+"""Servers that misbehave, each in its own way: `python rogue.py KIND`. Standard library only, so that they start quickly.
 
-Apart from its vice each of them is an ordinary server of the initialize era, with the tool `ping`.
+Apart from its fault, each is an ordinary server that supports only `initialize`, with the tool `ping`.
 """
 
 import json
@@ -34,7 +34,7 @@ def answer(request: dict, result: dict) -> None:
 def main() -> None:
     if KIND == "crash":
         sys.exit("the licence has run out: token=abcdef123456")
-    if KIND == "children":  # one in the group, one that left it
+    if KIND == "children":  # one in the process group, one that left it
         subprocess.Popen(["sleep", "1000"])
         subprocess.Popen(["sleep", "1001"], start_new_session=True)
     for line in sys.stdin:

@@ -13,7 +13,7 @@ server = MCPServer("workbench")
 
 @server.tool()
 async def slow(seconds: float, ctx: Context, mark: str = "", words: str = "half way") -> str:
-    """Take a while, telling how far it is, in words that may name variables. `mark` is a file that says how it ended."""
+    """Take a while and report progress in text that may contain variables. `mark` is a file that records how it ended."""
     try:
         await ctx.report_progress(1, 2, os.path.expandvars(words))
         await asyncio.sleep(seconds)
@@ -26,13 +26,13 @@ async def slow(seconds: float, ctx: Context, mark: str = "", words: str = "half 
 
 @server.tool()
 async def fail(words: str) -> str:
-    """Fail with these words."""
+    """Fail with this message."""
     raise ValueError(words)
 
 
 @server.tool()
 async def show() -> CallToolResult:
-    """Give back one of each kind."""
+    """Return one block of each kind."""
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     return CallToolResult(
         content=[
@@ -46,7 +46,7 @@ async def show() -> CallToolResult:
 
 @server.tool()
 async def learn(name: str, ctx: Context) -> str:
-    """Offer one tool more from now on."""
+    """Offer one more tool from now on."""
 
     async def newcomer() -> str:
         return f"I am {name}"
@@ -60,7 +60,7 @@ async def learn(name: str, ctx: Context) -> str:
 
 @server.tool()
 async def environment(name: str) -> str:
-    """The value of an environment variable of the server."""
+    """Return the value of an environment variable of the server."""
     return os.environ.get(name, "(not set)")
 
 

@@ -1,4 +1,4 @@
-"""What people do on their account page, and the sockets it concerns: tokens made there work, and stop when revoked."""
+"""Changes on the account page and open sockets: tokens created there work, and stop working when revoked."""
 
 import re
 
@@ -24,7 +24,7 @@ def browser(database, settings, user):
 
 
 async def post(browser, path, **fields):
-    """As the page's form does, in a thread where the database may be used."""
+    """Submit the page's form, in a thread where the database can be used."""
     return await db.write(lambda: browser.post(path, fields, follow=True).content.decode())
 
 

@@ -1,4 +1,4 @@
-"""Grants over the socket: the list of those in force, and taking one back, for who may do the same on the page."""
+"""Grants over the socket: listing and revoking them, for users who can do the same on the page."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def socket_of(sockets, people, make_token):
 
 @pytest.fixture
 async def given(people):
-    """Three grants: of an agent, of everybody, and one that was taken back."""
+    """Three grants: of an agent, of everyone, and a revoked one."""
 
     def make() -> list[Grant]:
         agent = grants.add_manually(["/usr/bin/git"], by=people["olga"], scope="agent", subject="main", agent="main", uses=5)

@@ -1,4 +1,4 @@
-"""approval.get, .resolve and .history: questions in the words of OpenClaw's newer clients, over the same service as all others."""
+"""approval.get, .resolve and .history: approval requests in the form of OpenClaw's newer clients, using the same service."""
 
 import datetime as dt
 from typing import Any
@@ -35,7 +35,7 @@ def socket_of(sockets, people, make_token):
 
 @pytest.fixture
 def ask(people, make_session):
-    """Open questions, each in a session of its own: `await ask("ls")`."""
+    """Open approval requests, each in a separate session: `await ask("ls")`."""
 
     async def made(line: str = "ls", **more: Any) -> Approval:
         return await db.write(create_approval, people["ada"], make_session(people["ada"]), line, **more, alone=True)
@@ -108,7 +108,7 @@ async def test_history_pages_resolved_requests_newest_first(ask, people, socket_
     for question in closed[:3]:
         await db.write(approval_requests.resolve_approval, question.pk, by=people["ben"], decision="deny", alone=True)
     await db.write(approval_requests.void_for_run, closed[3].run_id, "stopped", alone=True)
-    # Two in the same moment, so that a page ends between them.
+    # Two with the same timestamp, so that a page ends between them.
     at = (await db.read(Approval.objects.get, pk=closed[2].pk)).decided_at + dt.timedelta(seconds=1)
     await db.write(lambda: Approval.objects.filter(pk__in=[closed[1].pk, closed[2].pk]).update(decided_at=at))
     seen, cursor = [], {}

@@ -1,4 +1,4 @@
-"""Questions about commands over the socket: who sees them, who may answer, and that everybody hears of it."""
+"""Approval requests over the socket: who sees them, who can decide, and who is notified."""
 
 import asyncio
 from typing import Any
@@ -84,7 +84,7 @@ async def test_approver_token_with_reduced_scopes_cannot_approve(question, socke
 
 @pytest.fixture(params=["an account that may do nothing else", "a token", "a connection"])
 async def only_approving(request, sockets, people, make_token):
-    """A socket with the scope operator.approvals and no other, in each way in which that can be."""
+    """Sockets that only have the scope operator.approvals, in each possible way."""
     match request.param:
         case "a token":
             asked: dict[str, Any] = {"auth": {"token": make_token(people["ben"], "operator.approvals")}}

@@ -1,6 +1,6 @@
-"""Parameters that are not as published, made from the schema of each method: refused by name, and nothing else happens.
+"""Invalid parameters, generated from each method's schema: rejected by name, and without side effects.
 
-Numbers and switches that come as text are taken, so a wrong value here is of a kind that no reader could mean.
+Numbers and booleans sent as text are accepted, so a wrong value here is of a type that can't be converted.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ from tests.harness.protocol import InProcessClient, running_gateway
 
 METHODS = {name: method for name, method in protocol_schema()["methods"].items() if name != "connect"}
 WRONG = [{"un": "heard"}, ["unheard"], "unheard", 1.5]
-USED = {"AccessToken", "Device"}  # that they were used is noted when it suits
+USED = {"AccessToken", "Device"}  # their last use is recorded later
 
 
 def bad_params(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(parameter, parameters): each that is needed left out, and each with a value of a wrong type."""
+    """Yield (parameter, parameters): each required one omitted, and each with a value of a wrong type."""
     defs = {"$defs": schema.get("$defs", {})}
     properties = schema.get("properties", {})
     needed = {name: example({**properties[name], **defs}) for name in schema.get("required", ())}
@@ -36,14 +36,14 @@ def bad_params(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def example(schema: dict[str, Any]) -> Any:
-    """Something that the schema takes."""
+    """Return a value that the schema accepts."""
     candidates = ["x", 1, True, {}, [], None, *schema.get("enum", ()), "x" * schema.get("minLength", 0)]
     right = jsonschema_rs.Draft202012Validator(schema)
     return next(value for value in candidates if right.is_valid(value))
 
 
 async def faults_of(client: InProcessClient, role: str) -> list[str]:
-    """What is wrong with the answers to all bad parameters of a role's methods."""
+    """Return what is wrong with the responses to all bad parameters of a role's methods."""
     found = []
     for name, method in METHODS.items():
         for parameter, params in bad_params(method["params"]) if method["role"] == role else ():
@@ -60,7 +60,7 @@ def kept() -> dict[str, Any]:
 
 @pytest.fixture
 def everybody(make_user):
-    """Somebody who may call everything."""
+    """A user who can call everything."""
     return make_user("User", "Operator", "Approver", "Auditor")
 
 
@@ -85,7 +85,7 @@ async def test_invalid_node_parameters_are_rejected_and_store_nothing(everybody,
 
 
 async def test_method_without_validation_is_detected(everybody, make_token, monkeypatch):
-    """The deliberate fault: what is published is not what is checked."""
+    """Deliberate fault: the published schema is not the one that is checked."""
 
     class Careless(Params):
         query: Any = None
@@ -104,7 +104,7 @@ async def test_method_without_validation_is_detected(everybody, make_token, monk
 
 
 def test_every_constrained_parameter_is_tried():
-    """Otherwise an example that is not taken, or a schema that says nothing, would leave one out."""
+    """Otherwise an example that is rejected, or a schema without limits, would leave one out."""
     free = {
         (name, parameter)
         for name, method in METHODS.items()
@@ -115,7 +115,7 @@ def test_every_constrained_parameter_is_tried():
     assert {method.role for method in registry.list_methods().values()} == {"operator", "node"}
 
 
-# Anything may stand there: it is handed on as it is.
+# Any value is allowed: it is passed on unchanged.
 FREE = {
     ("node.broadcast", "payload"),
     ("node.event", "payload"),

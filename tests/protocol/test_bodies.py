@@ -1,4 +1,4 @@
-"""Bodies of programs and files: nothing of them is read before it is known who sends them, and then no more than is taken."""
+"""Request bodies and uploads: nothing is read before the sender is authenticated, and then no more than is accepted."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ class Line:
         self.writer.write("\r\n".join(lines).encode())
 
     async def send(self, size):
-        """How much of it the other side has let in before it hung up."""
+        """Return how much of it the server accepted before it closed the connection."""
         sent = 0
         with contextlib.suppress(ConnectionError):
             while sent < size:
@@ -79,7 +79,7 @@ async def dial(address):
 
 @pytest.fixture
 def kept(monkeypatch):
-    """How many bytes of bodies were taken from the server."""
+    """Return how many bytes of bodies were read from the server."""
     pieces = []
     fill = request_body.DeferredBody._fill
 
@@ -109,7 +109,7 @@ def token(user, make_token):
 async def test_unauthenticated_request_is_rejected_before_body_arrives(dial, kept, operation, credential):
     line = await dial()
     line.head(operation, "Content-Length: 20000000", *filter(None, [credential]))
-    status, headers, _ = await line.answer()  # though not one byte of the body was sent
+    status, headers, _ = await line.answer()  # although not one byte of the body was sent
     assert (status, headers["connection"], kept) == (401, "close", [])
     assert await line.is_closed()
 
@@ -120,7 +120,7 @@ async def test_unauthenticated_body_is_discarded(dial, kept):
     for _ in range(3):
         line.writer.write(b"10000\r\n" + b"[" * 65_536 + b"\r\n")
     assert (await line.answer())[0] == 401
-    assert await line.send(200 * MB) < 200 * MB  # nobody listens any more
+    assert await line.send(200 * MB) < 200 * MB  # the server no longer reads
     assert kept == []
 
 
@@ -152,7 +152,7 @@ async def test_slow_unauthenticated_client_is_not_awaited(dial):
 
 @pytest.mark.parametrize("operation", [place for place in PLACES if "attachments" not in place])
 async def test_unauthorized_request_is_rejected_before_body_arrives(dial, kept, user, make_token, make_cookie, settings, operation):
-    """Without the scope; and from a page that is not ours, whose browser sends the cookie and not the header."""
+    """Without the scope; and from a page of another site, whose browser sends the cookie but not the header."""
     foreign = f"Cookie: {make_cookie(user)}; {settings.CSRF_COOKIE_NAME}={CSRF}"
     for credential in (f"Authorization: Bearer {make_token(user, 'operator.read')}", foreign):
         line = await dial()

@@ -1,4 +1,4 @@
-"""A form that brings too much is refused before it is kept anywhere, whoever sends it."""
+"""Forms that are too large are rejected before they are buffered, whoever sends them."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ def _small(monkeypatch, settings):
 
 
 async def answer(address, *parts):
-    """The first line of what comes back; the rest of the request is never sent."""
+    """Return the first line of the response; the rest of the request is never sent."""
     host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     for part in parts:

@@ -1,4 +1,4 @@
-"""Pages of other programs, such as OpenClaw's browser UI: with a token they may come in, with our cookie they may not."""
+"""Pages of other programs, such as OpenClaw's browser UI: they can connect with a token, but not with our cookie."""
 
 import pytest
 
@@ -11,7 +11,7 @@ THEIRS = ORIGIN.replace("8765", "3000")
 
 @pytest.fixture
 def page(settings, make_user, make_cookie):
-    """What a browser sends for such a page, of somebody who is signed in here."""
+    """The headers that a browser sends for such a page, with a user who is signed in here."""
     settings.CLIENT_ORIGINS = [THEIRS]
     return {"Origin": THEIRS, "Cookie": make_cookie(make_user(name="ada"))}
 

@@ -1,4 +1,4 @@
-"""A client that was away while everything was restarted: it gets what it missed, once, in order, and what is still open."""
+"""A client that was offline while everything was restarted gets what it missed, once and in order, and what is still pending."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def people(make_user, make_token):
 
 
 def _goes_on(claimed: Any, workspace: Any) -> Approval:
-    """What a worker does while no web process is there: some words, then a question, and the run waits for people."""
+    """What a worker does while no web process is running: some text, then an approval request for which the run waits."""
     for number in range(1, 4):
         data = {"messageId": "m", "attempt": 1, "delta": f"{number} ", "offset": 2 * number - 2}
         queue.append_events([(claimed, [NewEvent("assistant", data)])])
@@ -47,7 +47,7 @@ async def test_client_reconnecting_after_restart_gets_missed_events_and_approval
         first = await client.event("agent", runId="k1", stream="lifecycle")
         seen = {"fromStateVersion": first["cursor"], "epoch": place["epoch"]}
         await here.close()
-    question = await db.write(_goes_on, claimed, tmp_path, alone=True)  # nobody listens
+    question = await db.write(_goes_on, claimed, tmp_path, alone=True)  # no client is connected
     async with serve_gateway() as address:
         here = SocketClients(address)
         client = await here.connect(token, **SCOPED)
@@ -62,7 +62,7 @@ async def test_client_reconnecting_after_restart_gets_missed_events_and_approval
         asked = await client.call("sessions.history", {"sessionKey": KEY, **seen})
         assert [event["payload"]["cursor"] for event in asked["events"]] == [event["cursor"] for event in missed]
         assert [each["id"] for each in asked["approvals"]] == [str(question.pk)]
-        # The answer is told live, and the state no longer has the question.
+        # The decision is sent live, and the state no longer has the request.
         other = await here.connect(approver)
         await other.call("exec.approval.resolve", {"id": str(question.pk), "decision": "deny", "reason": "no"})
         await client.find(lambda f: f.get("event") == "agent" and f["payload"]["data"].get("phase") == "decided")
@@ -110,7 +110,7 @@ async def test_cursor_of_a_restored_database_requires_resync(database, people, m
 
 
 async def test_stale_presence_list_is_detectable_by_version(sockets):
-    """A client that keeps the highest version it has seen never goes back to an older list."""
+    """A client that remembers the highest version never goes back to an older list."""
     watcher = await sockets.connect()
     version = watcher.hello["snapshot"]["stateVersion"]["presence"]
     versions = [version]

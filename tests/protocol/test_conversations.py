@@ -1,4 +1,4 @@
-"""Every conversation of the *.jsonl files beside this one, played against the real server."""
+"""Play every conversation in the *.jsonl files of this directory against the real server."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A socket outlives a sign-in: what happens to it when its account, token or session changes."""
+"""Sockets outlive sign-ins: what happens to them when the account, token or session changes."""
 
 import pytest
 from django.contrib.auth.models import Group
@@ -82,7 +82,7 @@ async def test_connection_never_exceeds_account_permissions(sockets, user, make_
 async def test_credential_is_rechecked_without_change_notification(sockets, user, make_token, monkeypatch):
     socket = await sockets.connect(make_token(user))
     monkeypatch.setattr("clawsite.gateway.protocol.limits.RECHECK_SECONDS", 0.0)
-    await db.write(AccessToken.objects.all().delete)  # without telling anybody
+    await db.write(AccessToken.objects.all().delete)  # without a notification
     await socket.send({"type": "req", "id": "1", "method": "health"})
     assert await socket.closed() == (4001, "auth changed")
 

@@ -1,4 +1,4 @@
-"""Clients that vanish, and many that are cut off at once: nobody else notices, and nobody misses anything."""
+"""Clients that vanish, and many that are disconnected at once: no other client is affected, and none misses an event."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ CROWD = 100
 
 @pytest.fixture
 async def impatient_address(database, settings):
-    """A server that asks every second whether a client is still there, instead of every 20."""
+    """A server that pings every second instead of every 20."""
     settings.POLL_SECONDS = 0.2
     async with serve_gateway(ws_ping_interval=1.0, ws_ping_timeout=1.0) as address:
         yield address
@@ -31,7 +31,7 @@ async def test_vanished_client_is_dropped_without_affecting_others(impatient_add
     gone, other = await sockets.connect(client={"id": "gone", "mode": "ui"}), await sockets.connect()
     await other.call("sessions.create", {"key": KEY})
     audience = (await runtime.get_runtime()).hub.audience
-    gone.ws.transport.pause_reading()  # its host is off: nothing is read, nothing is answered, nothing is closed
+    gone.ws.transport.pause_reading()  # its host is off: it reads nothing, responds to nothing and closes nothing
     await eventually(lambda: not any(connection.client.id == "gone" for connection in audience))
     assert not any(entry.get("id") == "gone" for entry in await other.call("system-presence"))
     for number in range(5):
@@ -83,7 +83,7 @@ async def test_hundred_disconnected_clients_reconnect_without_losing_events(sock
 
 
 async def cursors_of(client: Client) -> list[int]:
-    """Every event of the session, to the end of its run."""
+    """Collect every event of the session, to the end of its run."""
     cursors = []
     async for event in client.follow(KEY):
         cursors.append(event.cursor)

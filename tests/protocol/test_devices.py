@@ -1,4 +1,4 @@
-"""Devices at the door and over the socket: taken in by their account, by their own token, or by a person; and put out again."""
+"""Devices at the handshake and over the socket: paired by their account, their own token, or a person; and revoked again."""
 
 import datetime as dt
 
@@ -22,7 +22,7 @@ def people(make_user):
     return {
         "ada": make_user("User", name="ada"),
         "olga": make_user("Operator", "User", name="olga"),
-        "pia": make_user("User", name="pia"),  # may pair devices, and nothing of others'
+        "pia": make_user("User", name="pia"),  # may pair devices, but manage only her own
     }
 
 
@@ -44,7 +44,7 @@ def device():
 
 
 async def requested(device, sockets, **connect):
-    """The id of the request that a device left at the door."""
+    """Return the ID of the pairing request that a device created at the handshake."""
     error = await device.connect_error(sockets, **connect)
     assert (error["code"], error["message"]) == ("NOT_PAIRED", "pairing required"), error
     assert error["details"]["code"] == "PAIRING_REQUIRED"
@@ -141,7 +141,7 @@ async def test_same_origin_page_with_device_connects_by_cookie(device, sockets, 
     await device.connect(sockets, headers={"Origin": ORIGIN, "Cookie": cookie})
     assert device.token
     stranger = FakeDevice()
-    await requested(stranger, sockets, headers={"Cookie": cookie})  # without an Origin the cookie counts for nothing
+    await requested(stranger, sockets, headers={"Cookie": cookie})  # without an Origin the cookie is ignored
 
 
 async def test_stale_browser_session_gets_no_token_and_cannot_approve(device, sockets, people, may_pair, make_cookie, settings):
@@ -270,7 +270,7 @@ async def test_unknown_device_is_approved_and_fetches_token_once(device, sockets
     socket = await device.connect(sockets)
     assert socket.hello["auth"]["deviceToken"]
     assert await device.connect(sockets, auth={"token": device.token})
-    await requested(device, sockets)  # the token was handed out: the signature alone is not enough any more
+    await requested(device, sockets)  # the token was handed out: the signature alone is no longer enough
 
 
 async def test_approver_cannot_grant_more_than_own_scopes(device, sockets, people, make_token):
@@ -322,7 +322,7 @@ async def test_pending_devices_per_address_are_limited(sockets, monkeypatch):
     assert (error["details"]["code"], error["retryable"]) == ("AUTH_RATE_LIMITED", True)
 
 
-# Whose it is
+# Ownership
 
 
 async def test_foreign_device_is_not_found(device, sockets, tokens):
@@ -401,7 +401,7 @@ async def test_device_cannot_be_paired_for_another_user(device, sockets, tokens)
     assert not await db.read(Device.objects.exists)
 
 
-# Putting out
+# Revoking
 
 
 async def test_revoked_device_is_disconnected_and_cannot_reconnect(device, sockets, tokens):

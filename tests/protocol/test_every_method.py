@@ -1,6 +1,7 @@
-"""Cases that every method has, made from the registry: whoever adds one without them is told here.
+"""Cases that apply to every method, generated from the registry: they fail for a method that lacks them.
 
-Success and repeats are looked for in the conversations and tests beside this file; method_coverage.py says what counts.
+Successful calls and repeated requests are searched for in the conversations and tests of this directory; method_coverage.py defines
+what counts.
 """
 
 from pathlib import Path
@@ -16,8 +17,8 @@ from tests.protocol.method_coverage import requests_in_scripts, requests_in_test
 pytestmark = pytest.mark.dialect
 
 HERE = Path(__file__).parent
-WITH_WORKERS = [HERE.parent / "journeys" / "test_tools_invoke.py"]  # what needs more than a gateway
-# What a request needs besides the object, so that it fails for the object's sake.
+WITH_WORKERS = [HERE.parent / "journeys" / "test_tools_invoke.py"]  # methods that need more than a gateway
+# What a request needs besides the object, so that it fails because of the object.
 NEEDED: dict[str, dict[str, Any]] = {
     "agent": {"message": "hi", "idempotencyKey": "foreign"},
     "approval.resolve": {"decision": "deny", "kind": "exec"},
@@ -28,7 +29,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "sessions.share": {"username": "nobody", "role": None},
     "tools.invoke": {"name": "read"},
 }
-# These take an id that is nobody's property, or only as the asker's own words.
+# Their ID belongs to no user, or is only used as the caller's own text.
 NO_OBJECT = {"exec.approval.request"}
 SESSION, RUN, OTHER = {"session_id"}, {"run_id"}, {"id"}
 
@@ -38,7 +39,7 @@ SHOWN = [
     *(shown for file in [*sorted(HERE.rglob("test_*.py")), *WITH_WORKERS] for shown in requests_in_tests(file)),
 ]
 METHODS = registry.list_methods()
-FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scopes}  # the others are a node's
+FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scopes}  # the others are for nodes
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -126,7 +127,7 @@ async def test_no_method_finds_foreign_objects(name, sockets, worker, make_user,
     await owner.call("chat.send", {"sessionKey": "agent:main:mine", "message": "secret", "idempotencyKey": "mine"})
     session = await db.read(Session.objects.get, owner__username="owner", key="agent:main:mine")
     run = await db.read(Run.objects.get, run_id="mine")
-    # An operator may know that a run was there, though not what was said: runs.get.
+    # An operator may see that a run exists, but not its content: runs.get.
     groups = ("User", "Approver", "Operator") if "operator.admin" in METHODS[name].scopes else ("User", "Approver")
     stranger = await sockets.connect(make_token(make_user(*groups, name="stranger")))
     needed, fields = NEEDED.get(name, {}), takes(name)

@@ -1,4 +1,4 @@
-"""Many clients of one session, and one client that was away: everybody sees the same, once, in order."""
+"""Many clients of one session, and one that was offline: all see the same events, once and in order."""
 
 import asyncio
 import threading
@@ -90,7 +90,7 @@ async def test_pruned_events_require_resync(sockets, worker):
     for place in (1, "2020-01-01T00:00:00Z"):
         answer = await socket.call("sessions.history", {"sessionKey": KEY, "fromStateVersion": place})
         assert (answer["resync_required"], "events" in answer) == (True, False)
-    for place in ({"fromStateVersion": 3}, {}):  # who has seen nothing, and remembers nothing, gets all that is kept
+    for place in ({"fromStateVersion": 3}, {}):  # a client without a cursor gets everything that is stored
         kept = await socket.call("sessions.history", {"sessionKey": KEY, **place})
         assert [event["payload"]["cursor"] for event in kept["events"]] == [4, 5]
 
@@ -117,7 +117,7 @@ async def test_other_users_cannot_follow_or_find_a_session(sockets, worker, make
     ):
         answer = await stranger.request(method, params)
         assert answer.get("error", {}).get("code") == "NOT_FOUND", (method, answer)
-    # The same key is another session of another person.
+    # The same key is another session of another user.
     assert (await stranger.call("chat.history", {"sessionKey": KEY}))["messages"] == []
     assert (await stranger.call("sessions.list"))["count"] == 0
     assert stranger.events("agent") == stranger.events("chat") == stranger.events("sessions.changed") == []
@@ -193,7 +193,7 @@ async def test_client_continues_from_its_cursor_after_restart(database, worker):
         await client.event("agent", cursor=4)
         seen = client.events("agent")
     assert (await client.closed())[0] == 1012
-    await worker.stream("k1", " restart")  # while nobody serves
+    await worker.stream("k1", " restart")  # while no server is running
     async with serve_gateway() as address:
         sockets = SocketClients(address)
         client = await sockets.connect(caps=["session-scoped-events"])
@@ -221,7 +221,7 @@ async def test_session_created_during_subscribe_is_sent_from_first_event(sockets
     looks, seen_twice = [], threading.Event()
 
     def find(user, address):
-        """The first look is just before the session is made, the second one after it, and after the hub has heard of it or not."""
+        """The first read is just before the session is created, the second after it, before or after the hub learned of it."""
         looks.append(address)
         if len(looks) == 1:
             return None

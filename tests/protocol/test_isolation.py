@@ -1,6 +1,7 @@
-"""Nobody finds out anything about what is somebody else's, by any method: it is as if it were not there.
+"""No method reveals anything about another user's objects: they look as if they didn't exist.
 
-The methods come from the registry, so a new one is looked at by itself; what its parameters name is said in isolation_params.py.
+The methods come from the registry, so new ones are checked automatically; isolation_params.py defines what their parameters refer
+to.
 """
 
 import itertools
@@ -48,9 +49,9 @@ pytestmark = pytest.mark.usefixtures("_fast_passwords")
 
 @pytest.fixture
 def people(make_user):
-    """A caller with a little of their own, somebody with one of everything, and a third who is only a name.
+    """A caller with a few objects, a user with one of every kind, and a third who is only a name.
 
-    The caller may also pair devices, their own: nobody has more methods without a right over everybody's things.
+    The caller may also pair their own devices: without permission over other users' objects, no one can call more methods.
     """
     theirs = create_owned_objects(make_user(), SECRET)
     freeze_open_run(theirs, by=make_user("Operator"))
@@ -65,7 +66,7 @@ class Caller:
         self.own = create_owned_objects(user, "ordinary")
 
     async def ask(self, cell, name, timeout=30.0):
-        """The answer in words. Some calls wait for people; that they wait is their answer."""
+        """Return the response as text. Some calls wait for people; for them, waiting is the response."""
         params = cell.filled(name, self.own, f"key-{next(_numbers)}")
         try:
             return serialize_frame(await self.client.request(cell.where, params, timeout=timeout))
@@ -120,14 +121,14 @@ async def test_no_method_reveals_foreign_objects(people, make_token):
 
 
 def changed(before, *, but):
-    """Rows that were there before the caller did anything, and are gone or different."""
+    """Return rows that existed before the caller's calls and are now gone or different."""
     now = snapshot_rows()
     touched = [(table, pk) for table, rows in before.items() for pk, row in rows.items() if now[table].get(pk) != row]
     return [row for row in touched if row != but]
 
 
 async def test_every_table_parameter_finds_own_objects(people, make_token):
-    """Otherwise a wrong table would call a method safe that was never asked properly."""
+    """Otherwise a wrong table would call a method safe that was never called properly."""
     user, theirs = people
     differs = {}
     async with running_gateway():
@@ -180,7 +181,7 @@ async def test_agent_files_are_from_own_workspace(people, make_token):
 
 
 async def test_matrix_detects_shared_workspace(people, make_token, monkeypatch):
-    """The deliberate fault: everybody is shown into the same one."""
+    """Deliberate fault: everyone is shown the same one."""
     user, theirs = people
     monkeypatch.setattr(agent_files, "workspace_path", lambda agent, user_pk: workspace_path(agent, theirs.owner.pk))
     async with running_gateway():
@@ -191,7 +192,7 @@ async def test_matrix_detects_shared_workspace(people, make_token, monkeypatch):
 
 @pytest.mark.parametrize("model", [Session, Run, Attachment, Approval, Device, PairingRequest])
 async def test_matrix_detects_unscoped_lookup(model, people, make_token, monkeypatch):
-    """The deliberate fault: one table shows everything to everybody."""
+    """Deliberate fault: one table shows everything to everyone."""
     user, theirs = people
     monkeypatch.setattr(type(model.objects.all()), "for_user", lambda self, user: self)
     async with running_gateway():

@@ -1,7 +1,7 @@
-"""Nobody finds out anything about what is somebody else's at any address: pages, forms, the admin, downloads, programs' doors.
+"""No URL reveals anything about another user's objects: pages, forms, the admin, downloads, API endpoints.
 
-The addresses come from the URLconf and the OpenAPI document, so a new one is looked at by itself; what its parts name is said
-in isolation_urls.py.
+The URLs come from the URLconf and the OpenAPI document, so new ones are checked automatically; isolation_urls.py defines what their
+parts refer to.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ SECRET = "xanthophyll"
 ROUTES = sorted(set(addresses.routes()))
 CELLS = [cell for route in ROUTES for cell in addresses.isolation_cases(route)]
 _numbers = itertools.count(1)
-# Rights that open doors to one's own things without opening those to everybody's: the most that such a caller can have.
+# Permissions that only concern the caller's own objects: the most that such a caller can have.
 DUTIES = ("accounts.pair_devices", "tools_app.view_toolpolicy")
-# Doors that answer alike whatever is named, because who may use them has a right over everybody's things.
+# URLs that respond the same for every object, because their users have permission over all users' objects.
 CLOSED = {
     "stops/stop/": "who administers the gateway stops anybody's run",
     "stops/resume/": "the same",
@@ -60,7 +60,7 @@ def people(make_user):
 
 
 class Caller:
-    """A browser in which somebody is signed in."""
+    """A browser in which a user is signed in."""
 
     def __init__(self, user):
         self.user, self.own = user, create_owned_objects(user, "ordinary")
@@ -68,7 +68,7 @@ class Caller:
         self.browser.force_login(user)
 
     async def ask(self, cell, name):
-        """Status, where to, and the whole text."""
+        """Return status, location, and the whole text."""
         verb, _, route = cell.where.partition(" ")
         if "path" in cell.params:
             answer = await self.ask_rest(cell, verb, route, name)
@@ -91,7 +91,7 @@ class Caller:
 
 
 async def within(seconds, asking):
-    """The answer, or that it has not come: what is found may wait for a worker, and none is here."""
+    """Return the response, or that there is none: a request that finds its object may wait for a worker, and none is running."""
     try:
         return await asyncio.wait_for(asking, seconds)
     except TimeoutError:
@@ -110,13 +110,13 @@ async def all_cells(caller):
 
 
 def name_of_row(kind):
-    """The newest row of a table; None where there is none."""
+    """Return the newest row of a table, or None."""
     app, model = kind.removeprefix("row of ").split(".")
     return apps.get_model(app, model)._base_manager.order_by("-pk").values_list("pk", flat=True).first()
 
 
 def names_for(cell, theirs):
-    """Their name, and one of nothing."""
+    """Return their username, and one that doesn't exist."""
     if not cell.kind.startswith("row of "):
         return theirs.named(cell.kind), missing_names(theirs)[cell.kind]
     name = name_of_row(cell.kind)
@@ -159,7 +159,7 @@ async def test_table_covers_every_rest_operation(database):
                     pytest.fail(f"{path} has the parameter {parameter['name']}: say in isolation_urls.py what it names")
 
 
-NAMED = {  # what programs can say besides `session:<id>`, which the table has
+NAMED = {  # API clients can also use keys other than `session:<id>`, which is in the table
     "a key in a header": lambda theirs: ({}, {"x-openclaw-session-key": theirs.named("own key")}),
     "a key in our own header": lambda theirs: ({}, {"x-clawsite-session-key": theirs.named("own key")}),
     "an id in a header": lambda theirs: ({}, {"x-openclaw-session-key": theirs.named("session id")}),
@@ -172,10 +172,10 @@ NAMED = {  # what programs can say besides `session:<id>`, which the table has
 @pytest.mark.parametrize("route", ["v1/chat/completions", "v1/responses", "responses"])
 @pytest.mark.parametrize("named", NAMED.values(), ids=NAMED)
 async def test_session_name_resolves_to_callers_own_session(route, named, people, eventually):
-    """The names of others' sessions are names like any other: the run is in a session of the caller's, and begins with nothing."""
+    """Keys of other users' sessions are ordinary keys: the run is in a session of the caller, which starts empty."""
     user, theirs = people
     body, headers = named(theirs)
-    if "user" in body:  # theirs has a session of that name too
+    if "user" in body:  # the other user has a session of that name too
         key = f"agent:main:openai-user:{quote(body['user'], safe='')}"
         await receive(Inbound(theirs.owner, SECRET, f"theirs-{next(_numbers)}", SessionAddress(key), verbatim=True))
     async with running_gateway():
@@ -192,7 +192,7 @@ async def test_session_name_resolves_to_callers_own_session(route, named, people
     assert SECRET not in str([(row.text, row.content) for row in run.session.entries.all()])
     now = snapshot_rows()
     touched = [(table, pk) for table, rows in before.items() for pk, row in rows.items() if now[table].get(pk) != row]
-    assert [row for row in touched if row[0] not in ("User", "BrowserSession")] == []  # the caller's own: seen just now
+    assert [row for row in touched if row[0] not in ("User", "BrowserSession")] == []  # the caller's own: last used just now
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ async def test_no_url_reveals_foreign_objects(staff, duties, people):
 
 
 async def test_every_table_url_finds_own_objects(people):
-    """Otherwise a wrong table would call an address safe that was never asked properly."""
+    """Otherwise a wrong table would call a URL safe that was never requested properly."""
     user, theirs = people
     user = add_permissions(user, *DUTIES)
     by_address: dict[str, bool] = {}
@@ -222,7 +222,7 @@ async def test_every_table_url_finds_own_objects(people):
         caller = Caller(user)
         for cell in await all_cells(caller):
             address = cell.where.partition(" ")[2]
-            if by_address.get(address):  # one part that finds something is enough
+            if by_address.get(address):  # one part that finds an object is enough
                 continue
             if cell.kind.startswith("row of ") or any(closed in cell.where for closed in CLOSED) or cell.kind == "words":
                 continue
@@ -243,7 +243,7 @@ async def test_matrix_detects_unscoped_lookup(model, people, monkeypatch):
 
 @pytest.mark.parametrize("model", [Device, Hook])
 async def test_matrix_detects_lookup_without_owner_filter(model, people, monkeypatch):
-    """The same for what pages show and change of one's own only, whoever one is."""
+    """The same for pages that only show and change the caller's own objects, whoever calls."""
     user, theirs = people
     rows = type(model.objects.all())
     narrow = rows.filter

@@ -1,4 +1,4 @@
-"""A token that may use some tools only leaves nothing for runs that may use more: by any method of the registry, or over REST."""
+"""A token that may use only some tools leaves nothing for runs that may use more: by any method of the registry, or over REST."""
 
 import base64
 import itertools
@@ -34,7 +34,7 @@ from tests.protocol.isolation import parameters, plain_calls
 WORD = "quagmire"
 METHODS = registry.list_methods()
 CHANGING = sorted(name for name, method in METHODS.items() if method.limited is not None)
-# Where words can be put; what else a method needs comes from the table of the isolation matrix.
+# Parameters that accept text; others that a method needs come from the table of the isolation matrix.
 WORDY = ("message", "text", "content", "reason", "label", "title", "displayName", "command", "extraSystemPrompt")
 OUTSIDE = re.compile(r"<<<outside (\w+)>>>.*?<<<end of outside \1>>>", re.DOTALL)
 recalled_for = filter_entry
@@ -63,16 +63,16 @@ def test_every_writing_method_declares_its_limited_token_rule():
 
 
 async def said(client, name):
-    """The answer to a call full of words."""
+    """Return the response to a call with the text in every field."""
     cell = next(plain_calls(METHODS[name]))
     words = {parameter: WORD for parameter in parameters(METHODS[name]) if parameter in WORDY}
     known = {"key": "agent:main:main", "sessionKey": "agent:main:main", "agentId": "main", "name": "AGENTS.md"}
     known = {parameter: value for parameter, value in known.items() if parameter in parameters(METHODS[name])}
     if name == "tools.invoke":
         known = {"name": "session_status", "timeoutMs": 1}
-    if name == "sessions.create":  # with a key it may have no settings: below
+    if name == "sessions.create":  # with a key it may have no settings: see below
         known.pop("key")
-    if name in ("chat.send", "sessions.send"):  # the latter comes behind the methods that stop runs
+    if name in ("chat.send", "sessions.send"):  # after the methods that stop runs
         file = base64.b64encode(WORD.encode()).decode()
         known["attachments"] = [{"type": "file", "mimeType": "text/plain", "fileName": "a.txt", "content": file}]
     try:
@@ -82,7 +82,7 @@ async def said(client, name):
 
 
 def found_words(user):
-    """Where the word stands that a run without limits would be told it as it is."""
+    """Return where a run without limits would get the text unmarked."""
     yield from SystemEvent.objects.filter(session__owner=user, text__contains=WORD)
     yield from TranscriptEntry.objects.filter(session__owner=user, text__contains=WORD).exclude(meta__has_key="tokenPrefix")
     yield from Run.objects.filter(owner=user).exclude(options__has_key="keyLimits")
@@ -96,7 +96,7 @@ def found_words(user):
 
 
 async def carried_out(claimed):
-    """The run as its worker would end it, after the model has said the word by a tool, has read it with one, and answered it."""
+    """End the run as its worker would, after the model sent the word with a tool, read it with one, and answered it."""
     session = Session.objects.get(pk=claimed.session_id)
     await call_tool(make_tool_env(session, run_pk=claimed.pk), "message", message=WORD)
     call = {"type": "toolCall", "id": "c1", "name": "read", "arguments": {}}
@@ -133,11 +133,11 @@ async def test_no_method_leaves_unmarked_content_from_limited_token(everybody, s
     assert [name for name in started if not answers[name]["ok"]] == []
     assert Run.objects.filter(owner=everybody, options__has_key="keyLimits").count() >= 3
     assert Attachment.objects.filter(owner=everybody, session__isnull=False).exists()
-    assert TranscriptEntry.objects.filter(session__owner=everybody, run=None, text=WORD).exists()  # by the tool
+    assert TranscriptEntry.objects.filter(session__owner=everybody, run=None, text=WORD).exists()  # with the tool
 
 
 async def test_missing_limited_token_check_is_detected(everybody, secret, monkeypatch):
-    """Deliberate fault: nobody asks what a method is for limited tokens."""
+    """Deliberate fault: the rule for limited tokens is not checked."""
     monkeypatch.setattr(limited_tokens, "check_limited_token", lambda *_: None)
     async with running_gateway():
         client = await InProcessClient.open(secret)
@@ -155,7 +155,7 @@ def with_files_kept(entry, reader):
 
 
 async def test_missing_origin_marks_on_tools_and_files_are_detected(everybody, secret, monkeypatch):
-    """Deliberate faults: the tool message does not say whose words it brings, and files stay with the messages they came with."""
+    """Deliberate faults: the message tool doesn't mark the origin of its text, and files stay with their messages."""
     monkeypatch.setattr(message_tool, "reader_origin", lambda *_: {})
     monkeypatch.setitem(globals(), "recalled_for", with_files_kept)
     async with running_gateway():

@@ -1,4 +1,4 @@
-"""The log over the socket: for those who administer the gateway, exact to the line, and never anything but the log."""
+"""The log over the socket: for operators with operator.admin, exact to the line, and only the log."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def log(settings, tmp_path):
 
 @pytest.fixture
 async def operator(sockets, make_user, make_token):
-    # As OpenClaw's command line does: it asks for no more than operator.read.
+    # As OpenClaw's command line does: it only requests operator.read.
     return await sockets.connect(make_token(make_user("User", "Operator", name="operator")), scopes=["operator.read"])
 
 

@@ -1,4 +1,4 @@
-"""A token that a program made with its own: never more than that one, and ended with it at once, also on open sockets."""
+"""Tokens that programs create with their own: never more powerful than the parent, and revoked with it, also on open sockets."""
 
 import datetime as dt
 
@@ -20,7 +20,7 @@ CHAT = ["operator.read", "operator.write"]
 
 @pytest.fixture
 def first(user):
-    """A token and its secret, as a person made it."""
+    """Return a token and its secret, as created by a person."""
     return issue_token(user, "robot", CHAT, clock.now() + dt.timedelta(days=1))
 
 
@@ -31,7 +31,7 @@ def made_with(first, *scopes):
 
 def expire(token):
     AccessToken.objects.filter(pk=token.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
-    tokens.change_notices.notify_account_changed(token.user_id)  # nobody says it of real time: sockets look every minute
+    tokens.change_notices.notify_account_changed(token.user_id)  # sockets recheck every minute
 
 
 ENDS = {"revoked": revoke_token, "expired": expire, "deleted": lambda token: token.delete()}
@@ -59,7 +59,7 @@ async def test_child_token_and_sockets_end_with_parent(address, sockets, first, 
 
 @pytest.mark.parametrize("end", [revoke_token, expire], ids=["revoked", "expired"])
 def test_missing_parent_check_is_detected(first, end, monkeypatch):
-    """Deliberate fault: only the token's own end counts."""
+    """Deliberate fault: only the token's own expiration counts."""
     helper, secret = made_with(first)
     end(first[0])
     assert find_principal(secret) is None

@@ -1,4 +1,4 @@
-"""`session.message` and the delta cursor: every message once, in order, live or asked for later, and only for who may see it."""
+"""`session.message` and the delta cursor: every message once and in order, live or on request, for users who can see it."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ async def until_heard(socket, count):
 
 
 async def a_client_comes_and_goes(sockets, worker):
-    """-> what it was told in all, live and by deltas, and what there is."""
+    """Return all messages it received, live and by deltas, and the stored ones."""
     owner = await sockets.connect()
     watcher = await sockets.connect()
     await watcher.call("sessions.subscribe", {})
@@ -228,7 +228,7 @@ async def test_rewind_during_history_read_returns_a_reset(sockets, worker, monke
 
 
 async def test_patch_without_changes_sends_no_event(sockets):
-    """OpenClaw's page marks a session as read whenever it is told of a change: told of nothing, it asked for ever."""
+    """OpenClaw's page marks a session as read on every change; a change notification for that would make it repeat this forever."""
     socket, other = await sockets.connect(), await sockets.connect()
     await socket.call("sessions.create", {"key": "agent:main:quiet"})
     await other.event("sessions.changed", reason="created")
@@ -238,4 +238,4 @@ async def test_patch_without_changes_sends_no_event(sockets):
     await socket.call("sessions.patch", {"key": "agent:main:quiet", "label": "told"})
     await asyncio.wait_for(other.event("sessions.changed", reason="patched"), 5)
     told = [payload for payload in other.events("sessions.changed") if payload["reason"] == "patched"]
-    assert len(told) <= 2  # the first look, and the label
+    assert len(told) <= 2  # the first read, and the label

@@ -1,4 +1,4 @@
-"""Nodes: let in by a person, listed, asked once, answered; and how little else they see."""
+"""Nodes: approved by a person, listed, invoked once, answered; and how little else they see."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ async def olga(sockets, tokens):
 
 @pytest.fixture
 def node(device, sockets, tokens, olga):
-    """Connect as a node of ada's: approved by olga the first time."""
+    """Connect as a node of ada, approved by olga the first time."""
 
     async def come(**connect):
         if not device.token:
@@ -73,7 +73,7 @@ async def fault(socket, method, params):
 
 
 async def answer_next(node, device, **result):
-    """Answer what the node is asked first; with the request."""
+    """Respond to the node's first invocation, and return the request."""
     request = await node.event("node.invoke.request")
     told = {"id": request["id"], "nodeId": device.id, "ok": True, **result}
     return request, await node.call("node.invoke.result", told)
@@ -134,7 +134,7 @@ async def test_node_is_visible_only_to_its_owner(device, sockets, tokens, ada, o
     assert (listed["caps"], listed["permissions"], listed["pathEnv"]) == (["lights"], {"lights": True}, "/usr/bin")
     assert await ada.call("node.describe", {"nodeId": device.id}) == listed
     eve = await sockets.connect(tokens["eve"])
-    for other in (eve, olga):  # olga manages everybody's devices: she lets them in and out, and asks them nothing
+    for other in (eve, olga):  # olga manages all devices: she can pair and remove them, but not invoke them
         assert (await other.call("node.list"))["nodes"] == []
         for owner in ({}, {"owner": "ada"}):
             assert (await fault(other, "node.describe", {"nodeId": device.id, **owner}))["code"] == "NOT_FOUND"
@@ -190,7 +190,7 @@ async def test_node_failure_is_returned_with_its_code(device, ada, node):
 
 
 async def test_oversized_node_result_is_rejected_with_an_error(device, ada, node):
-    """With quotes, each of which is two characters in a text within a text."""
+    """With quotation marks, each of which takes two characters in JSON inside JSON."""
     socket = await node()
     results = {"small": ['"'] * 50_000, "large": ['"'] * 150_000, "too large": ['"'] * 250_000}
     answers = {}
@@ -330,7 +330,7 @@ async def test_node_can_only_return_its_own_results(device, sockets, tokens, ada
 
 
 async def test_missing_owner_check_on_invoke_is_detected(device, sockets, tokens, node, monkeypatch):
-    """Deliberate fault: the nodes that somebody manages are taken for those that they may ask."""
+    """Deliberate fault: users can invoke all nodes that they manage."""
     socket = await node()
     monkeypatch.setattr(invoke, "find_own_node", shapes.find_managed_node)
     olga = await sockets.connect(tokens["olga"])
@@ -379,7 +379,7 @@ async def test_broadcast_reaches_only_own_nodes(device, sockets, tokens, ada, ol
     assert (heard["payloadJSON"], heard["idempotencyKey"]) == ('{"dim":1}', "n1")
     assert (await ada.call("node.broadcast", {"event": "some", "nodeIds": [device.id]}))["nodeIds"] == [device.id]
     assert "payloadJSON" not in await socket.event("node.broadcast", event="some")
-    for other in (olga, ada):  # olga manages everybody's devices, and tells them nothing
+    for other in (olga, ada):  # olga manages all devices, but can't broadcast to them
         not_hers = [device.id] if other is olga else [device.id, foreign.id]
         assert (await fault(other, "node.broadcast", {**words, "nodeIds": not_hers}))["code"] == "NOT_FOUND"
     assert (await olga.call("node.broadcast", words))["nodeIds"] == []
@@ -392,7 +392,7 @@ async def test_broadcast_reaches_only_own_nodes(device, sockets, tokens, ada, ol
 
 
 async def test_missing_owner_check_on_broadcast_is_detected(device, olga, node, monkeypatch):
-    """Deliberate fault: the nodes that somebody manages are taken for those that they may tell."""
+    """Deliberate fault: users can broadcast to all nodes that they manage."""
     socket = await node()
     monkeypatch.setattr(broadcast, "find_own_node", shapes.find_managed_node)
     assert (await olga.call("node.broadcast", {"event": "night", "nodeIds": [device.id]}))["nodeIds"] == [device.id]

@@ -1,4 +1,4 @@
-"""Whatever a client puts into the parameters, it gets an answer, and never one that is our fault."""
+"""Arbitrary parameters always get a response, and never an internal error."""
 
 import itertools
 
@@ -38,7 +38,7 @@ ROLES = {name: method["role"] for name, method in protocol_schema()["methods"].i
 
 @pytest.mark.parametrize("method", OF_DEVICES)
 async def test_malformed_input_from_authorized_clients_gets_a_response(method, sockets, make_user, make_token):
-    """The gateway token may not pair devices, so here it is an operator, and a node for what nodes call."""
+    """The gateway token may not pair devices, so these are an operator, and a node for methods of nodes."""
     device, token = FakeDevice(), make_token(make_user("Operator", "User"))
     operator = await sockets.connect(token)
     declared = {"role": "node", "auth": {"token": token}, "commands": ["lights.on"]}

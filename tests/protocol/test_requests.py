@@ -1,4 +1,4 @@
-"""Requests under way: many at once, the same twice, in order, and when something is wrong on our side."""
+"""Requests in flight: many at once, repeated, in order, and during failures of the server."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ async def test_waiting_call_does_not_block_the_abort(sockets):
 
 
 async def test_burst_of_requests_succeeds(sockets, monkeypatch):
-    monkeypatch.setattr("clawsite.gateway.protocol.limits.SLOT_SECONDS", 30.0)  # a busy machine needs longer than the usual two
+    monkeypatch.setattr("clawsite.gateway.protocol.limits.SLOT_SECONDS", 30.0)  # a busy machine is slow
     socket = await sockets.connect()
     answers = await asyncio.gather(*(socket.request("chat.send", send_params(f"k{n}", key=f"agent:main:s{n}")) for n in range(90)))
     assert all(answer["ok"] for answer in answers)

@@ -1,4 +1,4 @@
-"""The published schema: at its address, and true of what the server really sends, which every socket of the tests looks at."""
+"""The published schema: at its URL, and consistent with what the server really sends, which all sockets of the tests check."""
 
 from dataclasses import replace
 from typing import get_args
@@ -78,7 +78,7 @@ async def test_responses_and_events_match_the_schema(sockets, worker):
 
 @pytest.mark.parametrize("answer", [{"models": "none"}, {}, {"models": [], "more": 1}])
 async def test_schema_mismatch_is_detected(answer, sockets, monkeypatch):
-    """The deliberate fault: a wrong type, a name that is missing, and one that nobody has published."""
+    """Deliberate fault: a wrong type, a missing property, and one that is not published."""
 
     async def wrong(call, params):
         return answer

@@ -1,4 +1,4 @@
-"""`session.approval`: who follows a session with its questions hears of each, asked and closed, and nobody else does."""
+"""`session.approval`: clients that follow a session with its approval requests get each creation and end, and no one else does."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def socket_of(sockets, people, make_token):
 
 @pytest.fixture
 def ask(people, make_session, tmp_path):
-    """A run of ada's that asks about a command and waits: `await ask()`."""
+    """A run of ada that requests approval and waits: `await ask()`."""
 
     async def made() -> Approval:
         return await db.write(park_for_approval, people["ada"], make_session(people["ada"], KEY), tmp_path, alone=True)

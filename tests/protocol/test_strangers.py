@@ -1,4 +1,4 @@
-"""What somebody who has not said who they are can make the server hold."""
+"""How much memory unauthenticated clients can make the server use."""
 
 import asyncio
 import struct
@@ -13,7 +13,7 @@ TEXT, FINAL, MASKED, LONG, CLOSE = 0x1, 0x80, 0x80, 127, 0x8
 
 
 async def test_oversized_frame_is_rejected_at_its_header(address):
-    """Not when it has come: a thousand of them that never end would fill the memory."""
+    """Not only when it is complete: a thousand frames that never end would fill the memory."""
     host, _, port = address.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(UPGRADE.format(address).encode())
@@ -59,7 +59,7 @@ async def test_invalid_traceparent_is_ignored(sockets, user, make_token):
 async def test_subscriptions_per_connection_are_limited(sockets, user, make_token, monkeypatch):
     monkeypatch.setattr("clawsite.gateway.protocol.limits.MAX_FOLLOWED", 2)
     socket = await sockets.connect(make_token(user))
-    for name in ("a", "b", "a"):  # one that is followed already is no further one
+    for name in ("a", "b", "a"):  # a session that is already followed doesn't count again
         assert (await socket.request("sessions.messages.subscribe", {"key": f"agent:main:{name}"}))["ok"]
     refused = await socket.request("sessions.messages.subscribe", {"key": "agent:main:c"})
     assert "maximum of 2 sessions" in refused["error"]["message"]

@@ -1,4 +1,4 @@
-"""The trace context of a request frame: kept with the run it starts, told to who looks back, and never a reason to refuse."""
+"""The trace context of a request frame: stored with the run it starts, shown in reports, and never a reason to reject."""
 
 from sessions_app.models import Run
 

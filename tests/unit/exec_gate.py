@@ -1,4 +1,4 @@
-"""What the tests of the exec gate share: a workspace, an allowlist whose programs need not be installed, and one short question."""
+"""Shared by the exec gate tests: a workspace, an allowlist whose programs don't have to be installed, and a short `judge`."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ ALLOWED = sorted(
 
 
 def make_place(tmp_path, monkeypatch):
-    """A workspace. Bare names on the list are found and trusted; paths are looked up for real."""
+    """A workspace. Bare names on the allowlist are found and trusted; paths are really looked up."""
     workspace = tmp_path / "workspace"
     (workspace / "src").mkdir(parents=True)
     (workspace / "build").mkdir()
@@ -35,7 +35,7 @@ def make_place(tmp_path, monkeypatch):
         return Executable(name, f"/programs/{name}", f"/programs/{name}", "1:2:3:4", bare=name) if name in ALLOWED else None
 
     monkeypatch.setattr(examine, "find_executable", find)
-    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    monkeypatch.setattr(shfmt, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and speed is not tested here
     return ExecContext(Path(os.path.realpath(workspace)), (Path(os.path.realpath(workspace)),), SEARCH)
 
 

@@ -1,4 +1,4 @@
-"""Command lines that try to get past the gate, made of the same programs and one that is not on the list: evil."""
+"""Command lines that try to bypass the gate, made of ordinary programs and one that is not on the allowlist: evil."""
 
 HOSTILE = [
     # Another program somewhere in the line: every node, not the first word.
@@ -99,7 +99,7 @@ HOSTILE = [
     '""',
     "@(ls)",
     "-ls",
-    # Bytes that nobody sees.
+    # Invisible bytes.
     "ls\x00evil",
     "ls\revil",
     "ls\r\n",
@@ -166,7 +166,7 @@ HOSTILE = [
     "node --require=./x a.js",
     "node --import=x a.js",
     "node -",
-    # Code that is not of the workspace.
+    # Code from outside the workspace.
     "python3 /usr/lib/python3.11/timeit.py -n1 \"__import__('os').system('id')\"",
     "python3 /usr/lib/python3.11/pdb.py -c x s.py",
     "python3 ../../usr/lib/python3.11/timeit.py -n1 x",
@@ -203,7 +203,7 @@ HOSTILE = [
     "python3 -m black /etc",
     "python3 -m json.tool data.json /etc/x",
     "python3 -m venv /tmp/x",
-    # Code that the same line writes, in whichever file it is looked for.
+    # Code that the same line writes, in any of the files where it is looked up.
     "echo 'all: ; evil' > Makefile && make",
     "echo x > sub/GNUmakefile; make -C sub",
     "echo x > package.json; npm test",
@@ -641,7 +641,7 @@ HOSTILE = [
     "for x in '-v a[0$(evil)]'; do printf $x y; done",
     "x='a[$(evil)]'; echo $((x))",
     "x='a[$(evil)]'; [[ $x -eq 1 ]]",
-    # Writing elsewhere.
+    # Writing outside the workspace.
     "ls > /etc/passwd",
     "ls > ../x",
     "ls > ~/x",

@@ -1,4 +1,4 @@
-"""Command lines as people and agents write them, made of allowlisted programs only: none of them needs a question."""
+"""Command lines as people and agents write them, with allowlisted programs only: none of them needs approval."""
 
 ORDINARY = [
     "ls",

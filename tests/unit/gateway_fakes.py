@@ -1,4 +1,4 @@
-"""Stand-ins for the gateway's surroundings: rows in a list, a clock that is set by hand, connections that remember."""
+"""Fakes around the gateway: rows in a list, a manual clock, connections that record their frames."""
 
 import json
 from dataclasses import dataclass, field
@@ -61,13 +61,13 @@ def payloads(connection: Connection, event: str) -> list[dict[str, Any]]:
 
 @dataclass
 class Log:
-    """A session's committed events, from which the bus tells as much as a test lets it."""
+    """A session's committed events, of which the bus delivers as many as a test allows."""
 
     session: str = SESSION
     key: str = KEY
     owner: int = OWNER
     events: list[dict[str, Any]] = field(default_factory=list)
-    committed: int = 0  # how far the rows have come
+    committed: int = 0  # the newest committed event
     _seqs: dict[int, int] = field(default_factory=dict)
 
     def add(self, stream: str, run: int | None = 7, ts: int | None = None, **data: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Log:
             "runId": None if run is None else f"run-{run}",
             "seq": seq,
             "stream": stream,
-            "ts": 10**15 if ts is None else ts,  # far in the future: everybody here has been waiting for it
+            "ts": 10**15 if ts is None else ts,  # far in the future: all clients here connected before it
             "data": data,
         }
         self.events.append(event)
@@ -94,12 +94,12 @@ class Log:
         return self.events[: self.committed]
 
     def message(self, *events: dict[str, Any]) -> EventsCommitted:
-        """What the bus says about events, which have been committed by then."""
+        """Return the bus message about events that have been committed by then."""
         self.commit(max(event["cursor"] for event in events))
         return EventsCommitted(self.session, self.owner, self.key, [dict(e) for e in events])
 
     def run(self, text: str, run: int = 7) -> list[dict[str, Any]]:
-        """The events of a whole run that says these words, one delta each."""
+        """Return the events of a whole run with this text, one delta per word."""
         made = [self.add("lifecycle", run, phase="accepted", prompt="hi"), self.add("lifecycle", run, phase="start", startedAt=1)]
         offset = 0
         for word in text.split(" "):
@@ -157,7 +157,7 @@ class FakeRows:
 
 
 class Clock:
-    """Time that passes when a test says so; what was set for later is called then."""
+    """A clock that a test advances; due timers are then called."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -17,7 +17,7 @@ Frame = dict[str, Any]
 class StubGateway:
     def __init__(self) -> None:
         self.url = ""
-        self.log: list[Frame] = []  # `agent` events of the one session; the cursor is the index in the list, from 1
+        self.log: list[Frame] = []  # `agent` events of the one session; the cursor is the position in the list, from 1
         self.sockets: list[ServerConnection] = []
         self.requests: list[Frame] = []
         self.tick_ms = 15_000

@@ -1,4 +1,4 @@
-"""The authority of a connection: believed for a minute, doubted at once when the account changes."""
+"""The authority of a connection: valid for a minute, and rechecked immediately when the account changes."""
 
 import asyncio
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ def standing(*scopes: str) -> AccountAccess:
 
 
 class Desk:
-    """Where credentials are looked at. What it says can be set, and held back."""
+    """A fake credential check whose result can be set and delayed."""
 
     def __init__(self) -> None:
         self.says: AccountAccess | Exception | None = standing(*CHAT)
@@ -77,7 +77,7 @@ async def test_recheck_older_than_last_change_is_ignored(desk):
     waiting = asyncio.create_task(authority.ensure_current())
     await desk.asked.wait()
     desk.says = standing()
-    authority.doubt()  # the account changed while the first look was under way
+    authority.doubt()  # the account changed during the first check
     desk.open.set()
     await waiting
     assert authority.scopes == frozenset()

@@ -1,4 +1,4 @@
-"""Tools of the caller at the door: never a permit, never in the place of one of ours. And wishes for how the model answers."""
+"""A caller's own tools: never a permit, never the name of a gateway tool. And the caller's model parameters."""
 
 from agents.llm.base import ModelRequest, ToolSpec
 from agents.llm.messages import UserMessage

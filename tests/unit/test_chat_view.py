@@ -1,4 +1,4 @@
-"""The chat view of a run: first words at once, the rest paced, everything before the last word."""
+"""The chat events of a run: first text immediately, the rest throttled, everything before the end."""
 
 from clawsite.gateway.protocol.events.chat import DELTA_INTERVAL_SECONDS, FLUSH_DELAY_SECONDS, ChatEventBuilder
 from tests.unit.gateway_fakes import Log

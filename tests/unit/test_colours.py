@@ -1,4 +1,4 @@
-"""The colours of static/css/tokens.css, by day and by night: words can be read on every surface (WCAG 2.2, AA)."""
+"""The colors of static/css/tokens.css in the light and dark theme: text is readable on every surface (WCAG 2.2, AA)."""
 
 import re
 from pathlib import Path

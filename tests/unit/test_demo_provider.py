@@ -1,4 +1,4 @@
-"""The demo model does what its introduction promises, in two languages, and is honest about itself."""
+"""The demo model does what its introduction promises, in two languages, and says what it can't do."""
 
 import re
 
@@ -121,7 +121,7 @@ async def test_every_first_visit_example_works(language: str) -> None:
     assert prompts == [shown for _prompt, shown in examples]
     asked = [parse_request(prompt) for prompt in prompts]
     assert [tool for tool, _arguments in asked] == ["", "glob", "write", "grep"]
-    assert asked[3][1]["pattern"] in asked[2][1]["content"]  # the last finds what the one before has written
+    assert asked[3][1]["pattern"] in asked[2][1]["content"]  # the last one finds what the previous one wrote
     words = ENGLISH if language == "en" else SIMPLIFIED_CHINESE
     assert (await answer(UserMessage(prompts[0]))).text == words.introduction
 

@@ -1,4 +1,4 @@
-"""The proof of a device: what is signed, which signatures count, and what a client is told about one that does not."""
+"""A device's proof: what is signed, which signatures are valid, and the error for invalid ones."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from clawsite.gateway.devices.identity import ConnectContext, InvalidDeviceProof
 from clawsite.gateway.devices.node_commands import is_allowed_by_default
 from tests.harness.devices import FakeDevice, base64url
 
-# RFC 8032, section 7.1, test 1: a key that everybody can check.
+# RFC 8032, section 7.1, test 1: a public test key.
 RFC_PRIVATE = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
 RFC_PUBLIC = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 NOW = 1_700_000_000_000

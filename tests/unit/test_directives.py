@@ -1,4 +1,4 @@
-"""What is a command, what is a wish for one message, and what is just a message."""
+"""Commands, options for one message, and ordinary messages."""
 
 import pytest
 

@@ -93,7 +93,7 @@ def test_missing_directory_is_a_usage_error(check):
 
 
 def test_cli_starts_without_django_and_litellm():
-    """Loading them would take ten times as long as the answer."""
+    """Loading them would take ten times as long as the check."""
     code = """
 import sys
 from clawsite.cli.commands import exec as exec_command

@@ -1,4 +1,4 @@
-"""When the gate itself cannot do its work: it asks, or denies where nobody may be asked. It never allows."""
+"""When the gate itself fails, it requires approval, or denies if asking is off. It never allows."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ def place(tmp_path, monkeypatch):
 
 
 def shfmt_is(monkeypatch, tmp_path, script):
-    """Another program in its place."""
+    """Replace the program."""
     program = tmp_path / "shfmt"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -28,7 +28,7 @@ def shfmt_is(monkeypatch, tmp_path, script):
 
 
 def still_runs(noted):
-    """Whether the process whose number is noted there is alive; one that did not come as far as noting it is not."""
+    """Return whether the process with the recorded PID is alive; False if it did not get that far."""
     return noted.exists() and os.path.exists(f"/proc/{noted.read_text().strip() or 'none'}")
 
 
@@ -108,7 +108,7 @@ async def test_unknown_syntax_node_requires_approval(place, monkeypatch):
 
 
 async def test_event_loop_keeps_running_during_analysis(place, monkeypatch, tmp_path):
-    """The stand-in waits for a file that only this loop makes: an analysis that blocked it would never end."""
+    """The fake program waits for a file that only this event loop creates: an analysis that blocked the loop would never end."""
     shfmt_is(monkeypatch, tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 3")
     analysis = asyncio.create_task(gate.analyze("ls", place))
     await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Which file a name starts, whether it can be trusted, and which patterns of the allowlist mean it. On real files."""
+"""Which file a name starts, whether it can be trusted, and which allowlist patterns match it. With real files."""
 
 import os
 import shutil
@@ -196,7 +196,7 @@ async def test_scripts_are_identified_by_content(place, monkeypatch):
     (place.cwd / "s.py").write_text("one")
     assert set(await scripts("bash -eu -o pipefail s.py x; sh -c y")) == {"s.py"}
     before = await scripts("python3 s.py && make && pytest . /etc/hosts")
-    assert set(before) == {"s.py", "GNUmakefile", "makefile", "Makefile"}  # of the workspace, and no directories
+    assert set(before) == {"s.py", "GNUmakefile", "makefile", "Makefile"}  # files in the workspace, without directories
     assert (len(before["s.py"]), before["Makefile"]) == (64, "")
     stamp = (place.cwd / "s.py").stat()
     (place.cwd / "s.py").write_text("two")

@@ -1,4 +1,4 @@
-"""What the files of a repository let git start: settings, hooks, and repositories inside it."""
+"""What the files of a repository make git start: settings, hooks, and nested repositories."""
 
 import subprocess
 from dataclasses import replace
@@ -79,7 +79,7 @@ async def test_hook_missing_from_frequent_hooks_needs_no_approval(place, monkeyp
         '[trailer "x"]\ncmd = evil',
         '[mergetool "x"]\ncmd = evil',
         "[alias]\nwhatchanged = !evil",
-        # Ways to write it that another reader than git may misunderstand.
+        # Spellings that a parser other than git's may misread.
         "[user][core]fsmonitor = evil",
         "# a comment \\\n[core]\nfsmonitor = evil",
         "[core]\nx = a\\\n[user]\nfsmonitor = evil",
@@ -144,7 +144,7 @@ async def test_stored_grant_does_not_override_git_hooks(place):
 async def test_stored_grant_does_not_follow_a_new_symlink(place):
     line = "cp f /elsewhere/x"
     given = GateRules("allowlist", "on-miss", make_grant_entries(await analyze(line, place)))
-    assert (await verdict(line, place, given)).effect == "allow"  # these words a person has seen
+    assert (await verdict(line, place, given)).effect == "allow"  # an approver has seen these arguments
     line = "cp f out/x"
     given = GateRules("allowlist", "on-miss", make_grant_entries(await analyze(line, place)))
     assert (await verdict(line, place, given)).effect == "allow"
@@ -170,7 +170,7 @@ async def test_settings_changed_after_approval_are_detected_at_start(place, monk
     assert await planning.find_changes(looked_at) == ""
     (place.cwd / ".git" / "config").write_text("[core]\nfsmonitor = evil")
     assert await planning.find_changes(looked_at) == "what the gate found about it"
-    assert await planning.find_changes(plan) == ""  # without the fingerprint nobody would notice
+    assert await planning.find_changes(plan) == ""  # without the fingerprint the change would go unnoticed
 
 
 def test_plan_without_analysis_hash_keeps_its_hash():

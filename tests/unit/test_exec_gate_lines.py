@@ -1,6 +1,6 @@
-"""Many command lines at the exec gate: ordinary ones pass without a question, hostile ones never pass.
+"""Many command lines at the exec gate: ordinary ones need no approval, hostile ones are never allowed.
 
-A table is one test: a thousand tests of 8 ms each would spend most of their time on being tests.
+Each table is one test: a thousand tests of 8 ms each would take longer to set up than to run.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def test_hostile_commands_are_not_allowed_and_give_reasons(place):
     assert [
         line for line, found in judged.items() if not all(each.code and each.text for each in found.reasons) or not found.reasons
     ] == []
-    # They are asked about for what they do, not because the analysis broke down.
+    # They need approval because of what they do, not because the analysis failed.
     assert [line for line, found in judged.items() if found.analysis.unparsed] == []
 
 

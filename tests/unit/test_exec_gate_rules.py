@@ -1,4 +1,4 @@
-"""From an analysis and the rules to allow, ask or deny; and what "allow always" would store."""
+"""From an analysis and the rules to allow, ask or deny; and what "always allow" would store."""
 
 import subprocess
 

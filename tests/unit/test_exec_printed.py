@@ -1,4 +1,4 @@
-"""What a command printed and waits to be stored: nothing is counted wrong, and it never grows."""
+"""A command's output that is waiting to be stored: counted correctly, and bounded."""
 
 from tools_app.exec.processes.output import MAX_PENDING_CHARACTERS, TAIL_CHARACTERS, OutputBuffer
 from tools_app.exec.sandbox.types import OutputChunk

@@ -1,4 +1,4 @@
-"""Exec rules of several places: the strictest wins, field by field, and what nobody says is safe."""
+"""Exec rules of several scopes: the strictest wins, field by field, and the defaults are safe."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_approver_groups_are_kept_per_scope():
 
 
 def test_every_rule_field_has_a_strictness_order():
-    """A field that were forgotten here would silently be the default."""
+    """A forgotten field would silently use the default."""
     merged = set(ExecRules.__dataclass_fields__) - {"approver_groups", "set_by"}
     assert merged == {*STRICTEST_FIRST, *STRICTER_OF}
     columns = {field.name for field in ExecRule._meta.get_fields()}

@@ -1,4 +1,4 @@
-"""What a command gets in its sandbox, and how the host's level is found out."""
+"""What a command gets in its sandbox, and how the host's sandbox level is determined."""
 
 import os
 import shutil
@@ -75,7 +75,7 @@ def test_environment_keeps_locale_and_drops_unsafe_variables(tmp_path):
     assert built["PATH"] == ":".join(SEARCH_PATH)
     assert not {"TZ", "LD_PRELOAD", "PYTHONPATH"} & built.keys()
     for name in ("GIT_CONFIG_GLOBAL", "WGETRC", "NPM_CONFIG_USERCONFIG", "PIP_CONFIG_FILE"):
-        assert built[name] == "/dev/null"  # no settings of a home that the agent may write
+        assert built[name] == "/dev/null"  # no settings from a home that the agent can write to
     assert (built["PYTHONNOUSERSITE"], built["GOENV"], built["CURL_HOME"]) == ("1", "off", "/nonexistent")
     assert hash_environment(built) == hash_environment(dict(reversed(built.items())))
     assert hash_environment(built) != hash_environment(built | {"LC_ALL": "C.UTF-8"})
@@ -116,7 +116,7 @@ async def test_working_directory_outside_the_workspace_is_refused(shell):
 
 @pytest.mark.parametrize("level", [SandboxLevel.NONE, SandboxLevel.LANDLOCK])
 async def test_working_directory_replaced_by_symlink_is_refused(shell, level):
-    """Approved as a directory, swapped before the start."""
+    """Approved as a directory, replaced before the start."""
     (shell.workspace / "sub").symlink_to(shell.outside)
     with pytest.raises(SpawnFailed):
         await shell.run(level, "cat secret", cwd=shell.workspace / "sub")
@@ -135,7 +135,7 @@ def program(path, text):
     return str(path)
 
 
-# Looks like bubblewrap, takes its options, and shuts nothing in.
+# Looks like bubblewrap and accepts its options, but confines nothing.
 NO_WALLS = 'while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
 
 
@@ -204,7 +204,7 @@ with tempfile.TemporaryDirectory() as above:
 
 
 def _for_everybody(request, modules) -> Path:
-    """A copy of the code that any account may read: the checkout may lie where only root comes."""
+    """A copy of the code that any account can read: only root may have access to the checkout."""
     place = Path(tempfile.mkdtemp(prefix="clawsite-", dir="/tmp"))
     request.addfinalizer(lambda: shutil.rmtree(place))
     place.chmod(0o755)
@@ -224,7 +224,7 @@ def _for_everybody(request, modules) -> Path:
 
 
 def test_unprivileged_account_has_the_same_isolation_and_limits(request):
-    """The suite may run as root; servers should not."""
+    """The tests may run as root; servers should not."""
     import asgiref
     import django
     import pyseccomp
@@ -249,7 +249,7 @@ def test_unprivileged_account_has_the_same_isolation_and_limits(request):
 
 
 async def test_workspace_below_var_tmp_keeps_its_path(request):
-    """Where there is no such place in the sandbox otherwise: it is another name of /tmp."""
+    """If the sandbox has no such directory otherwise, it is another name for /tmp."""
     place = Path(tempfile.mkdtemp(prefix="clawsite-", dir="/var/tmp"))
     request.addfinalizer(lambda: shutil.rmtree(place))
     ended = await Shell(place).run(SandboxLevel.BWRAP, "pwd; echo x > made; cat made; ls -d /var/tmp")

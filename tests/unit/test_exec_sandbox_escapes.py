@@ -1,6 +1,7 @@
-"""Attempts to get out of the sandbox, each a real command.
+"""Attempts to escape the sandbox, each a real command.
 
-None of them may harm the machine should it succeed: files and mounts are the test's own, what is the system's is only opened."""
+None of them could harm the machine if it succeeded: files and mounts belong to the test, and system files are only opened.
+"""
 
 import os
 import signal
@@ -26,7 +27,7 @@ def shell(tmp_path):
 
 @pytest.fixture
 def listener():
-    """A server that answers on 127.0.0.1, and notes who came."""
+    """A server on 127.0.0.1 that records its clients."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         came = []
 
@@ -98,7 +99,7 @@ async def test_state_directory_inside_the_workspace_is_hidden(shell):
 
 
 async def test_parent_of_a_hidden_directory_cannot_be_moved(shell):
-    """It would lie open for the next command, which looks for it where it was."""
+    """Otherwise it would be exposed to the next command, which looks for it at its old path."""
     shell.state = shell.workspace / "a" / "b" / ".clawsite"
     shell.state.mkdir(parents=True)
     (shell.state / "secret.key").write_text("the-key-itself")
@@ -113,7 +114,7 @@ async def test_parent_of_a_hidden_directory_cannot_be_moved(shell):
 
 @pytest.fixture
 def in_usr(shell):
-    """A state directory among the system's programs, with a workspace in it."""
+    """A state directory below a system directory, with a workspace in it."""
     if not os.access("/usr/local", os.W_OK):
         pytest.skip("may not write to /usr/local")
     with tempfile.TemporaryDirectory(dir="/usr/local", prefix="clawsite-test-") as above:
@@ -148,11 +149,11 @@ async def test_landlock_refuses_a_state_directory_under_usr(in_usr):
 @levels
 @pytest.mark.parametrize("name", ["db.sqlite3", "still-to-come/audit.jsonl"])
 async def test_server_file_in_the_workspace_is_refused(shell, level, name):
-    """Beside a database there are files that come and go, and a mount goes with what it lies on."""
+    """SQLite creates and deletes files next to a database, and a mount disappears with the file it covers."""
     (shell.workspace / "db.sqlite3").write_text("rows")
     with pytest.raises(SandboxUnavailable, match=f"{name} is visible to commands"):
         await shell.run(level, "cat db.sqlite3", sandbox=shell.sandbox(level, hidden=(shell.state, shell.workspace / name)))
-    inside = (shell.state, shell.state / name)  # goes with its directory
+    inside = (shell.state, shell.state / name)  # disappears with its directory
     assert (await shell.run(level, "echo fine", sandbox=shell.sandbox(level, hidden=inside))).out == "fine\n"
 
 
@@ -209,7 +210,7 @@ async def test_network_is_blocked_by_default(shell, level, listener):
     )
     assert "welcome" not in result.out
     if level == SandboxLevel.LANDLOCK:
-        assert "sent" not in result.out  # in a namespace of its own a datagram may be sent, to nobody
+        assert "sent" not in result.out  # in its own namespace a datagram may be sent, but reaches no one
     assert came == []
 
 
@@ -286,7 +287,7 @@ async def test_capabilities_are_dropped_and_cannot_be_gained(shell, level):
     result = await shell.run(level, "cat /proc/self/status")
     status = dict(line.split(":\t") for line in result.out.splitlines() if ":\t" in line)
     assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
-    assert status["NoNewPrivs"] == "1"  # programs that are setuid stay who they were started by
+    assert status["NoNewPrivs"] == "1"  # setuid programs keep the user who started them
     assert status["Seccomp"] == "2"
 
 
@@ -306,7 +307,7 @@ async def test_terminal_input_cannot_be_injected(shell, level):
 
 @levels
 async def test_fork_bomb_stops_at_the_process_limit(shell, level):
-    """It tries five times as many as it may have, all sleeping, and counts those it got."""
+    """It tries to create five times as many as allowed, all sleeping, and counts those it got."""
     result = await shell.run(level, f'/usr/bin/python3 -c "{COUNT_FORKS}"', limits=ProcessLimits(processes=40))
     assert 5 <= int(result.out) <= 40
 

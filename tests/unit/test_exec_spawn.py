@@ -1,4 +1,4 @@
-"""A command's life: started exactly, read, typed to, ended with everything it started."""
+"""The life of a command: started exactly as given, read, written to, and ended with all its processes."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from tools_app.exec.processes.terminal_keys import UnknownKey, encode_keys
 from tools_app.exec.sandbox.types import MIB, OutputChunk, SandboxLevel, SpawnFailed
 
 levels = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.label)
-# Three ways to leave: another session, a double fork, no hang-ups. All of them ignore being asked.
+# Three ways to detach: another session, a double fork, no hang-ups. All of them ignore SIGTERM.
 RUNAWAYS = """
 trap '' TERM HUP INT
 setsid sleep 600 &

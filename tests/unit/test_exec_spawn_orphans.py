@@ -1,4 +1,4 @@
-"""kill -9 of the process that started a command leaves nothing of it, at every level, at any moment."""
+"""kill -9 of the process that started a command leaves nothing behind, at every level, at any moment."""
 
 import os
 import random
@@ -18,7 +18,7 @@ from tools_app.exec.sandbox.types import SandboxLevel
 
 levels = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.label)
 
-# Starts a command, says so, and sits there like a worker. {fault} is where a test breaks something.
+# Starts a command, reports it, and waits like a worker. {fault} is where a test inserts a fault.
 PARENT = """
 import asyncio, sys
 from pathlib import Path
@@ -39,7 +39,7 @@ async def main():
 asyncio.run(main())
 """
 NO_DIE_WITH_PARENT = "from tools_app.exec.sandbox import bwrap; bwrap.DIE_WITH_PARENT = ()"
-# The guard hears nothing of its parent's death, and does not look.
+# The guard does not notice its parent's death and does not check.
 NO_GUARD = """
 from tools_app.exec.sandbox import landlock
 real = landlock.json.dumps
@@ -54,7 +54,7 @@ def main(parent, argv, *, grace, become):
         become(argv)
     return os.waitpid(child, 0)[1]
 """
-FAULT_SECONDS = 3.0  # far more than the second in which they should be gone
+FAULT_SECONDS = 3.0  # far more than the second within which they should be gone
 
 
 def parent(above, level, marker, line, fault=""):
@@ -69,7 +69,7 @@ def left(marker, of):
 
 
 def end(marker):
-    """What a deliberate fault has left behind is ours to end."""
+    """Processes that a deliberate fault left behind must be killed here."""
     for pid in find_marked_processes(marker):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_processes_survive_killed_worker_without_parent_watch(tmp_path, level, f
 
 @levels
 def test_worker_killed_while_starting_command_leaves_no_processes(tmp_path, level):
-    """At any moment of the start: the walls half built, the command waiting for its word."""
+    """At any moment of the start: the sandbox half set up, the command waiting for `go`."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chosen = random.Random(seed)

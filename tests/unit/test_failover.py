@@ -1,4 +1,4 @@
-"""One question with its retries: what is tried again, what is told, and what is left of a failed attempt."""
+"""One model call with its retries: what is retried, what is streamed, and what remains of a failed attempt."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ REQUEST = ModelRequest(model="fake-1", messages=(UserMessage("hello"),))
 
 
 class Asking:
-    """`ask_model` with a script, and a clock nobody waits for."""
+    """`ask_model` with a script, and a clock that doesn't wait."""
 
     def __init__(self, *steps: ScriptedAnswer) -> None:
         self.model = ScriptedModel().script(*steps)
@@ -38,7 +38,7 @@ class Asking:
 
 
 def shown_text(events: Sequence[AskEvent]) -> str:
-    """What a client shows that follows the rules: a reset voids what came before."""
+    """Return what a client shows: a reset discards what came before."""
     text = ""
     for event in events:
         match event:

@@ -1,4 +1,4 @@
-"""The fetch client against real servers: where it connects, what it follows, what it sends along."""
+"""The fetch client against real servers: where it connects, what it follows, what it sends."""
 
 import ssl
 
@@ -16,7 +16,7 @@ NOWHERE = Allowlist()
 
 @pytest.fixture
 def names(monkeypatch):
-    """Make the name server of a test: names(good__test="127.0.0.1")."""
+    """Create a test's DNS resolver: names(good__test="127.0.0.1")."""
 
     def make(**answers) -> FakeResolver:
         found = FakeResolver(**answers)
@@ -91,13 +91,13 @@ async def test_configured_allowlist_is_used_by_default(settings):
 
 
 async def test_disabled_address_check_reaches_internal_server(monkeypatch):
-    """With the rule switched off the inside is reached: nothing else stands in the way."""
+    """Without the rule, the internal address is reached: nothing else prevents it."""
     async with http_server({"/": text_response("inside")}) as there:
         monkeypatch.setattr(client, "why_not_public", lambda address: "")
         assert (await fetch(there.url, allow=NOWHERE)).body == b"inside"
 
 
-# Rebinding: 127.0.0.1 plays the address that passed the check, 127.0.0.2 the one that must not be reached.
+# Rebinding: 127.0.0.1 stands for the address that passed the check, 127.0.0.2 for the one that must not be reached.
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ async def test_connection_uses_the_checked_address(rebinding):
 
 
 async def test_client_resolving_again_reaches_internal_server(rebinding, monkeypatch):
-    """A client that asks for the address again when it connects ends up inside."""
+    """A client that resolves the name again when it connects reaches the internal address."""
     names, good, _, allow = rebinding
 
     class AsksAgain:

@@ -1,4 +1,4 @@
-"""Which addresses are public, how a host is read, and what an operator's list opens."""
+"""Which addresses are public, how a host is parsed, and what an operator's allowlist permits."""
 
 from ipaddress import ip_address
 
@@ -71,7 +71,7 @@ def test_non_public_address_is_refused_with_its_kind(address, kind):
 
 
 def test_embedded_ipv4_passes_if_all_ipv6_is_public(monkeypatch):
-    """Were all of IPv6 taken for public, the embedded addresses would pass: the table is what stops them."""
+    """If all of IPv6 were considered public, the embedded addresses would pass: the table is what stops them."""
     monkeypatch.setattr(addresses, "PUBLIC_V6", addresses.ipaddress.IPv6Network("::/0"))
     assert why_not_public(ip_address("64:ff9b::7f00:1")) == ""
 
@@ -160,7 +160,7 @@ def test_url_is_refused_with_the_matching_rule(url, rule):
     [
         ("HTTPS://Example.COM./a", "example.com"),
         ("http://bücher.example/", "xn--bcher-kva.example"),
-        ("http://１２７.０.０.１/", "127.0.0.1"),  # full-width digits: read as what they mean, and refused as an address later
+        ("http://１２７.０.０.１/", "127.0.0.1"),  # full-width digits, parsed as digits and denied later
         ("http://[::ffff:127.0.0.1]/", "::ffff:7f00:1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""When the fetch client stops: caps on bytes, header and time; failures in words; and what stays unsaid."""
+"""Limits of the fetch client on bytes, header and time; its error messages; and what these don't reveal."""
 
 import asyncio
 import gzip
@@ -128,7 +128,7 @@ async def test_cancelling_closes_the_connection(eventually):
         await asyncio.wait_for(there.left.wait(), 20)
 
 
-# Failures in words, and what stays unsaid
+# Error messages, and what they don't reveal
 
 
 async def test_unresolvable_name_and_refused_connection_are_reported():

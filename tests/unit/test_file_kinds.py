@@ -1,4 +1,4 @@
-"""Files are what their bytes say, and their names are only names."""
+"""File types are detected from the bytes, and names are only names."""
 
 import pytest
 from hypothesis import given

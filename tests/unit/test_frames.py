@@ -1,4 +1,4 @@
-"""Frames: what is read as a request, and what is written."""
+"""Frames: which texts are parsed as requests, and how responses are encoded."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Whatever the gate gives as a reason is told in the reader's language too."""
+"""Every reason that the gate gives is also shown in the reader's language."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ SOURCES = [
     ROOT / "tools_app/builtin/process.py",
 ]
 CODE = re.compile(r"[a-z]+(-[a-z]+)*")
-# Why a command cannot be allowed always, which is told in another place; and a question that no gate has looked at.
+# Why a command can't be always allowed, which is shown elsewhere; and a request that no gate has analyzed.
 NO_REASON = {"never-always", "nothing-to-allow", "open-arguments"}
 NOT_OF_THE_GATE = {"outside"}
 

@@ -1,7 +1,7 @@
 """L10: nothing an agent, a webhook or a chat command can reach changes rules, allowlists or policy, or decides approvals.
 
-What changes them is called in a handful of places, all of which have a signed-in person behind them. This reads the source: a tool
-that called it would be found without anybody having thought of trying that tool.
+What changes them is called in a few places, all of which require a signed-in person. This test reads the source, so a new tool that
+called it would be found even if no test tried that tool.
 """
 
 import ast
@@ -16,7 +16,7 @@ CHANGES = split_names(
     """save_rule enable_asking add_manually replace_rules save_policy delete_policy restore_version replace_policies
     import_file resolve_approval extend_approval save_webhook delete_webhook service.set_enabled"""
 )
-# Pages, the admin, HTTP and the socket for people with a right of their own, and the command line of the host's owner.
+# Pages, the admin, HTTP and the socket for people with a separate permission, and the command line of the host's owner.
 PLACES = (
     "clawsite/web/",
     "clawsite/api/",
@@ -30,7 +30,7 @@ SOURCES = ("agents", "clawsite", "sessions_app", "tools_app")
 
 
 def changes_in(source: str) -> set[str]:
-    """Which of them this text calls, or hands on to be called."""
+    """Return which of them this source calls or passes on."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Signatures of webhooks: who signs with the secret is believed, nobody else, and not for ever."""
+"""Webhook signatures: senders who sign with the secret are authenticated, others are not, and only for a limited time."""
 
 import base64
 import hmac
@@ -8,7 +8,7 @@ import pytest
 
 from clawsite.connectors.webhook.signatures import PLAIN, TIMED, InvalidSignature, sign_body, verify_signature
 
-# From GitHub's own documentation of its webhooks.
+# From GitHub's webhook documentation.
 GITHUB = (b"Hello, World!", "It's a Secret to Everybody", "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17")
 NOW = 1_800_000_000.0
 

@@ -1,4 +1,4 @@
-"""Templates of webhooks: what they give, what they never do, and what is refused when one is saved."""
+"""Webhook templates: their results, what they never do, and what is rejected when one is saved."""
 
 import pytest
 

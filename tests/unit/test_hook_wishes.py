@@ -1,4 +1,4 @@
-"""What reaches a model of a delivery: whatever a sender writes, it stays between two marks that it cannot write."""
+"""The part of a delivery that reaches a model: whatever a sender writes stays between two markers that the sender can't forge."""
 
 import re
 

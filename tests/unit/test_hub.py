@@ -11,7 +11,7 @@ from tests.unit.gateway_fakes import MEMBER, OWNER, SESSION, STRANGER, Clock, Fa
 
 
 class World:
-    """A hub with one session and somebody who watches it."""
+    """A hub with one session and one client that watches it."""
 
     def __init__(self) -> None:
         self.log = Log()
@@ -30,7 +30,7 @@ class World:
         await self.hub.settle()
 
     def hold_back(self, question: str) -> asyncio.Event:
-        """From now on the rows answer this question as things stood when it was asked, but only once the event is set."""
+        """From now on, this query returns the rows as of the call, but only once the event is set."""
         read, let_go = getattr(self.rows, question), asyncio.Event()
 
         async def slowly(*args):
@@ -146,7 +146,7 @@ async def test_events_from_before_connecting_are_not_delivered(world):
 async def test_client_joining_mid_run_gets_the_text_so_far(world):
     events = world.log.run("one two three")
     for event in events[:4]:
-        event["ts"] = 1  # before anybody came
+        event["ts"] = 1  # before any client connected
     watcher = await world.watcher()
     await world.tell(events[4])
     first = payloads(watcher, "chat")[0]
@@ -191,7 +191,7 @@ async def test_pending_database_reads_are_not_delivered_to_later_client(world, e
 async def test_pending_deltas_are_not_delivered_to_later_client(world):
     first = await world.watcher()
     await world.tell(*world.log.run("a b c")[:-2])
-    assert payloads(first, "chat")[-1]["deltaText"] == "a"  # the rest waits for its time
+    assert payloads(first, "chat")[-1]["deltaText"] == "a"  # the rest is throttled
     world.hub.leave(first)
     second = await world.watcher()
     world.clock.pass_(1)
@@ -317,7 +317,7 @@ async def test_client_awaiting_a_session_gets_its_first_event(world):
     waiting, other = await world.watcher(OWNER), await world.watcher(OWNER)
     promised = asyncio.Event()
     world.hub.audience.follow_key(waiting, "agent:main:main", promised=promised)
-    world.log.add("lifecycle", phase="accepted", prompt="hi", ts=1)  # its message is lost, and by its time nobody was here yet
+    world.log.add("lifecycle", phase="accepted", prompt="hi", ts=1)  # lost, and older than all clients
     world.hub.receive_events(world.log.message(world.log.add("lifecycle", phase="start", startedAt=1)))
     for _ in range(100):
         await asyncio.sleep(0)

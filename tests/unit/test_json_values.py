@@ -1,4 +1,4 @@
-"""JSON within bounds: what is counted is what the parser would make, wherever the pieces are cut."""
+"""Bounded JSON: the counted values are those that the parser would create, wherever the pieces are cut."""
 
 import orjson
 import pytest
@@ -31,7 +31,7 @@ def test_json_nested_too_deeply_to_serialize_is_rejected(shape):
 
 
 def size(value) -> int:
-    """How often a value begins behind a comma or a bracket."""
+    """Return how often a value starts after a comma or bracket."""
     inside = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
     return 0 if inside is None else 1 + max(0, len(inside) - 1) + sum(map(size, inside))
 

@@ -1,4 +1,4 @@
-"""The limits of an access token among the layers: one step more, that can only take away."""
+"""The limits of an access token after the policy layers: one more step, which can only deny."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def kept(allow=(), deny=(), rules=OPEN):
         (["read", "exec"], ["group:runtime"], {"read"}),
         (["sessions_*"], [], {"sessions_send"}),
         (["no_such_tool"], [], set()),
-        (["talk"], [], {"say"}),  # the other layers would take this for an addition; a key means what it says
+        (["talk"], [], {"say"}),  # other layers would treat this as an addition; a token's list applies literally
         ([], ["*"], set()),
     ],
 )

@@ -1,4 +1,4 @@
-"""The line to one client: order, numbers, limits, and what happens to one that does not read."""
+"""The send queue of one client: order, numbers, limits, and a client that does not read."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ from clawsite.gateway.protocol.frames import encode_event
 
 
 class Socket:
-    """Takes frames while the gate is open, as a client that reads or does not."""
+    """Accepts frames while the gate is open, like a client that reads or doesn't."""
 
     def __init__(self, *, reads: bool = True) -> None:
         self.sent: list[str] = []
@@ -160,10 +160,10 @@ async def test_close_reason_is_truncated_to_fit_its_frame():
 
 
 async def test_idle_connection_keeps_no_reference_to_sent_frames():
-    """A thousand idle sockets would each keep the last list of who is online."""
+    """A thousand idle sockets would each keep the last presence list."""
 
     class Text(str):
-        """As a str, but it can be asked whether it is still there."""
+        """A str that supports weak references."""
 
     socket, written = Socket(), asyncio.Event()
 

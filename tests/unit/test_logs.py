@@ -1,4 +1,4 @@
-"""What a log line looks like, and what never gets into one."""
+"""The format of log lines, and what never gets into one."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from clawsite.infra.observability.redact import remove_secrets
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-    """A configured root logger writing here; the one pytest had comes back afterwards."""
+    """A configured root logger that writes here; pytest's is restored afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     monkeypatch.delenv("CLAWSITE_LOG", raising=False)
@@ -99,7 +99,7 @@ def test_credentials_are_redacted(text: str, kept: str) -> None:
 
 @pytest.mark.parametrize("unit", ["sk-", "eyJaaaaaaaa-", "://a:", "1234567:AA", "token="])
 def test_redacting_hostile_text_is_fast(unit: str) -> None:
-    """As long as a tool's result may be; it was minutes where a pattern looked through all the rest at every beginning."""
+    """As long as a tool result can be. It took minutes when a pattern searched the whole rest from every start."""
     begun = time.process_time()
     logs.redact((unit * 100_000)[:100_000])
     assert time.process_time() - begun < 5

@@ -1,4 +1,4 @@
-"""The conversation: what is asked when, what is carried out, and where it goes on after an interruption."""
+"""The loop: what is requested when, which calls run, and where it continues after an interruption."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -40,7 +40,7 @@ def result(call_id: str, text: str | None = None) -> ToolResultMessage:
 
 
 class World:
-    """A model with its answers in order, and tools that answer in whatever order they are told to."""
+    """A model with its answers in order, and tools that finish in any given order."""
 
     def __init__(self, *answers: AssistantMessage, park_on: str = "", last_first: bool = False) -> None:
         self.answers = list(answers)
@@ -88,7 +88,7 @@ class World:
 
 
 def journal_of(events: Sequence[LoopEvent]) -> list[Message]:
-    """What the runner would have stored: answers and results, in the order in which they happened."""
+    """Return what the runner would have stored: answers and results, in order."""
     stored: list[Message] = []
     for event in events:
         match event:

@@ -1,4 +1,4 @@
-"""The conversation with tools that the caller has: ours run, theirs end it, and their results begin the next part."""
+"""The loop with tools of the caller: ours run, theirs end it, and their results start the next run."""
 
 from collections.abc import AsyncGenerator
 
@@ -12,7 +12,7 @@ OURS, THEIRS = ToolCallRequest("o", "read"), ToolCallRequest("t", "weather")
 
 
 async def said_by(answers, history):
-    """The events of a conversation with a model that gives these answers; `used` notes the calls that were carried out."""
+    """Return the events of a conversation with a model that gives these answers; `used` collects the executed calls."""
     used: list[str] = []
     left = list(answers)
 

@@ -1,4 +1,4 @@
-"""Rendered text: what Markdown means is shown, and nothing that text can contain becomes more than text."""
+"""Rendered text: Markdown is displayed as intended, and no text can become anything but text."""
 
 import re
 import subprocess
@@ -31,7 +31,7 @@ ALLOWED = {
 
 
 class Page(HTMLParser):
-    """What a browser would see."""
+    """Return what a browser would display."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -63,7 +63,7 @@ def assert_harmless(html: str) -> Page:
         assert tag in markup.ALLOWED_TAGS
         assert set(attributes) <= ALLOWED.get(tag, set()), (tag, attributes)
         if tag == "a":
-            if (address := attributes.get("href", "")) != "":  # nh3 leaves a link without one where the host makes no sense
+            if (address := attributes.get("href", "")) != "":  # nh3 leaves a link without an href if its host is invalid
                 assert urlsplit(address or "").scheme in ("http", "https", "mailto"), address
             assert (attributes["rel"], attributes["target"]) == ("noopener noreferrer nofollow", "_blank")
         if tag == "input":
@@ -283,7 +283,7 @@ def test_plain_text_is_rendered_completely(text: str) -> None:
     ["[", "*", "![", "[a](", "*_", "a_", ">", "- ", "|\n", "`", "<", "\\(", "\\[ \\] x\n", "$", "[[]", "- a\n", "```\n"],
 )
 def test_pathological_text_is_rendered_in_bounded_time(sign: str, size: int) -> None:
-    """The bound is far above what it takes (2 s) and far below what it took without limits (minutes)."""
+    """The limit is far above what it takes (2 s) and far below what it took without limits (minutes)."""
     text = (sign * (size // len(sign) + 1))[:size]
     before = time.thread_time()
     assert_harmless(render_markdown(text)[:100_000].rpartition("<")[0])

@@ -1,4 +1,4 @@
-"""One connection to real servers: from PyPI, from the SDK, and some that behave badly."""
+"""One connection to real servers: from PyPI, from the SDK, and some that misbehave."""
 
 import asyncio
 import signal
@@ -29,7 +29,7 @@ def nothing_left_behind():
 
 @pytest.fixture
 def quickly(monkeypatch):
-    """No pauses for politeness."""
+    """No delays."""
     monkeypatch.setattr(connection, "MIN_LIST_INTERVAL", 0.01)
     monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr(connection, "MAX_RETRY_PAUSE", 0.05)
@@ -37,7 +37,7 @@ def quickly(monkeypatch):
 
 @pytest.fixture
 def http_server():
-    """Start a server at a port: http_server("-m", module), with {port} in its arguments; ends with the test."""
+    """Start a server on a port: http_server("-m", module), with {port} in its arguments; ends with the test."""
     started = []
 
     def start(*arguments: str, port: int = 0) -> tuple[str, int, subprocess.Popen]:
@@ -127,11 +127,11 @@ async def test_progress_is_reported_and_cancellation_reaches_the_server(tmp_path
         with pytest.raises(asyncio.CancelledError):
             await call
         await eventually(mark.exists)
-        assert await it.said("environment", name="NO_SUCH") == "(not set)"  # it goes on
+        assert await it.said("environment", name="NO_SUCH") == "(not set)"  # it continues
 
 
 async def test_new_tools_are_loaded_on_notification(quickly, eventually, monkeypatch):
-    monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 600)  # by the notification alone
+    monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 600)  # through the notification alone
     async with Observed(made.workbench()) as it:
         await it.call("learn", name="somersault")
         await eventually(lambda: "somersault" in it.tools)
@@ -141,14 +141,14 @@ async def test_new_tools_are_loaded_on_notification(quickly, eventually, monkeyp
 async def test_new_tools_of_older_servers_are_loaded(quickly, eventually, monkeypatch):
     monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 600)
     async with Observed(made.workbench()) as it:
-        it.connection._failures = 1  # greeted the old way
+        it.connection._failures = 1  # with the legacy handshake
         await it.call("learn", name="somersault")
         await eventually(lambda: "somersault" in it.tools)
 
 
 @pytest.fixture
 def tidied(monkeypatch):
-    """The thread of each tidying of a list."""
+    """Record the thread of each list cleanup."""
     threads = []
 
     def noted(*told):
@@ -194,7 +194,7 @@ async def test_server_gets_only_its_configured_environment(monkeypatch):
     monkeypatch.setenv("WEATHER_KEY", "s3cret-value")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-others")
     async with Observed(made.workbench(API_KEY="${WEATHER_KEY}", REGION="eu")) as it:
-        assert await it.said("environment", name="API_KEY") == "[redacted]"  # it is there
+        assert await it.said("environment", name="API_KEY") == "[redacted]"  # it is present
         assert await it.said("environment", name="REGION") == "eu"
         for name in ("OPENAI_API_KEY", "WEATHER_KEY", "CLAWSITE_HOME", "DJANGO_SETTINGS_MODULE", "REDIS_URL"):
             assert await it.said("environment", name=name) == "(not set)"
@@ -203,7 +203,7 @@ async def test_server_gets_only_its_configured_environment(monkeypatch):
 async def test_progress_is_reported_without_server_secrets(monkeypatch):
     monkeypatch.setenv("WEATHER_KEY", "s3cret-value")
     async with Observed(made.workbench(API_KEY="${WEATHER_KEY}")) as it:
-        await it.call("slow", seconds=0, words="x" * 290 + "$API_KEY")  # cut first, it would show half of it
+        await it.call("slow", seconds=0, words="x" * 290 + "$API_KEY")  # truncated first, it would reveal half of the secret
         assert it.updates == [f"1/2 {'x' * 290}[redacted]"]
 
 

@@ -1,4 +1,4 @@
-"""What a server says about its tools: names, descriptions, schemas; a model's arguments against them; and what it answers."""
+"""What a server says about its tools (names, descriptions, schemas), a model's arguments, and the server's results."""
 
 import pytest
 
@@ -190,7 +190,7 @@ def test_structured_content_without_text_is_rendered_as_text():
     assert parse_call_result({"content": []}).text == "(no content)"
 
 
-# Answers: what a model and a program get of a result.
+# Results: what a model and a program get.
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Moments look the same on every page of ours: how long ago, and the exact one as the title."""
+"""Times look the same on every page: relative, with the exact time as the title."""
 
 from datetime import UTC, datetime
 from pathlib import Path

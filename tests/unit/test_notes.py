@@ -1,4 +1,4 @@
-"""An agent's notes as files: which count, how they are read, how they are cut into pieces, how well a piece fits a query."""
+"""An agent's notes as files: which are included, how they are read and split, and how chunks are scored."""
 
 import os
 from itertools import pairwise

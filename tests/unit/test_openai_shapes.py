@@ -1,4 +1,4 @@
-"""Requests in OpenAI's formats as they are understood, and a run's events as they are told. Pure."""
+"""Requests in OpenAI's formats as they are parsed, and a run's events as updates. Pure."""
 
 import pytest
 
@@ -179,7 +179,7 @@ def test_argument_values_are_limited_across_all_calls(read):
         "messages": [{"role": "assistant", "tool_calls": calls[:1]}, {"role": "user", "content": "hi"}],
         "input": [{"type": "function_call", "call_id": "c", "name": "t", "arguments": many}, {"role": "user", "content": "hi"}],
     }
-    assert read(sent).past[0].calls[0]["arguments"] == {}  # no object
+    assert read(sent).past[0].calls[0]["arguments"] == {}  # not an object
     sent["messages"][0]["tool_calls"] = calls
     sent["input"].insert(0, sent["input"][0])
     with pytest.raises(RequestRejected, match="arguments of all calls"):

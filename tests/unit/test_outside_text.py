@@ -1,4 +1,4 @@
-"""Strangers' text: nothing in it can end its envelope, and nothing in it is hidden."""
+"""Untrusted text: nothing in it can end its envelope, and nothing in it is hidden."""
 
 import re
 
@@ -13,7 +13,7 @@ MARK = re.compile(r"<<<outside ([0-9a-f]{16})>>>\n(.*)\n<<<end of outside \1>>>"
 
 
 def inside(text: str) -> str:
-    """What stands in the envelope, which must be one and whole."""
+    """Return the content of the envelope; there must be exactly one, and complete."""
     found = MARK.findall(text)
     assert len(found) == 1
     assert text.endswith(f"<<<end of outside {found[0][0]}>>>")
@@ -43,7 +43,7 @@ def test_text_cannot_close_envelope_with_known_mark(fake):
 
 
 def test_envelope_check_fails_with_predictable_mark(monkeypatch):
-    """With a mark that a page can know and no care for borders, the page gets out."""
+    """With a predictable mark and no removal of markers, the page escapes the envelope."""
     monkeypatch.setattr(untrusted_text, "FAKE_BORDER", re.compile("(?!)"))
     monkeypatch.setattr(untrusted_text, "salted_hmac", lambda *_, **__: type("Known", (), {"hexdigest": lambda self: "0" * 64})())
     with pytest.raises(AssertionError):

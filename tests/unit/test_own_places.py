@@ -1,4 +1,4 @@
-"""What belongs to the installation and lies outside its state directory is known, and every command's sandbox is told of it."""
+"""Server files outside the state directory are known, and every command's sandbox hides or protects them."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from tools_app.exec.planning import sandbox_from_plan
 
 @pytest.fixture
 def elsewhere(settings, tmp_path, monkeypatch):
-    """Everything in a place of its own, named as operators name things: by links, with doubled slashes."""
+    """Each in a separate directory, written as operators write paths: with links and double slashes."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     settings.HOME, settings.BASE_DIR = tmp_path / "link" / "home", tmp_path / "code"

@@ -1,4 +1,4 @@
-"""Presence: who is online over all processes, told at most once a second, with a version that only grows."""
+"""Presence: who is online across all processes, sent at most once a second, with a version that only increases."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.unit.gateway_fakes import Clock, connection
 
 
 class Process:
-    """One web process, with its presence."""
+    """One web process with its presence."""
 
     def __init__(self, name: str, clock: Clock) -> None:
         self.published: list[dict] = []
@@ -83,7 +83,7 @@ def test_processes_exchange_presence_and_expire_silent_ones(clock):
     clock.pass_(0)
     here.presence.handle_message(there.published[-1])
     assert here.online == ["far"]
-    assert here.published  # a process that was not known is told about us
+    assert here.published  # a process that was not known gets our entries
     clock.pass_(0)
     assert here.told[-1].classic["id"] == "far"
     clock.pass_(EXPIRY_SECONDS + 1)

@@ -1,4 +1,4 @@
-"""What a model costs, from the file inside litellm and without importing it."""
+"""Model prices from the file included in litellm, without importing litellm."""
 
 import subprocess
 import sys

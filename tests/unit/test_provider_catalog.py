@@ -1,4 +1,4 @@
-"""From a model's name to where it is asked, with which key."""
+"""From a model's name to its endpoint and API key."""
 
 import logging
 

@@ -1,6 +1,6 @@
-"""What every provider owes the loop, shown against a server that misbehaves on demand.
+"""What the loop requires from every provider, tested against a server that misbehaves on demand.
 
-The same sentences hold for the direct provider and for litellm.
+The same tests run against the direct provider and litellm.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ READ = ToolSpec("read", "Show a file.", {"type": "object", "properties": {"path"
 
 
 class Endpoint:
-    """One provider pointed at the fake server."""
+    """A provider connected to the fake server."""
 
     def __init__(self, provider: ModelProvider, prefix: str, server: fake_model.FakeModel) -> None:
         self.provider = provider
@@ -171,7 +171,7 @@ async def test_failure_is_classified_and_not_retried(endpoint: Endpoint, marker:
 
 
 async def test_unprocessable_request_is_format_failure(endpoint: Endpoint) -> None:
-    # Not in the table above: litellm leaves out what it thinks was refused and tries a second time.
+    # Not in the table above: litellm omits the parameter that it thinks was rejected and retries.
     assert (await endpoint.failure("[[error=422]]")).kind is FailureKind.FORMAT
 
 

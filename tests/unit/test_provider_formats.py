@@ -1,4 +1,4 @@
-"""Odd shapes that servers really send, and the many ways to say why not."""
+"""Unusual responses that servers really send, and the many forms of their errors."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

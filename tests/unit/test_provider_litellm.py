@@ -1,4 +1,4 @@
-"""What only the litellm provider has to mind: its import, and exceptions of every make."""
+"""What only the litellm provider has to handle: its import, and exceptions of all kinds."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ class ServiceTrouble(Exception):
 
 
 class APIConnectionError(ServiceTrouble):
-    """Named as litellm names it; its status is made up."""
+    """Named as litellm names it; the status is made up."""
 
 
 class MidStreamFallbackError(ServiceTrouble):

@@ -1,4 +1,4 @@
-"""What only the direct provider does: other servers' dialects, kept connections, broken streams litellm cannot see."""
+"""What only the direct provider does: server dialects, kept connections, broken streams that litellm can't detect."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,7 +43,7 @@ async def server() -> AsyncIterator[fake_model.FakeModel]:
 
 @asynccontextmanager
 async def serving(handler: Handler, path: str = "/v1/chat/completions") -> AsyncIterator[str]:
-    """A server of one's own for what the fake model does not do; gives its base URL."""
+    """Start a custom server for what the fake model doesn't do, and return its base URL."""
     app = web.Application()
     app.router.add_post(path, handler)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
@@ -232,7 +232,7 @@ async def test_slow_reader_does_not_trigger_stream_timeout(provider: OpenAICompa
             assert await anext(events) == TextDelta("one ")
             steps[0].set()
             assert await anext(events) == TextDelta("two ")
-            await asyncio.sleep(0.3)  # is the behaviour under test: the reader is busy for longer than the limit
+            await asyncio.sleep(0.3)  # this is the behavior under test: the reader is busy for longer than the limit
             steps[1].set()
             assert message_of([event async for event in events]).text == "one two three"
 

@@ -1,4 +1,4 @@
-"""The scripted model fails loudly when a test and its script disagree."""
+"""The scripted model raises an error when a test and its script disagree."""
 
 import pytest
 

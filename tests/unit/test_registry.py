@@ -1,4 +1,4 @@
-"""Methods: none without a scope, every one with its shapes, and a protocol page that says what the code does."""
+"""Methods: none without a scope, all with types, and docs/protocol.md matches the code."""
 
 from pathlib import Path
 

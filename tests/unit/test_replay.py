@@ -1,4 +1,4 @@
-"""Catching up on one connection: rows first, live afterwards, nothing twice and nothing left out."""
+"""Catching up on one connection: rows first, then live events, without repeats or gaps."""
 
 from clawsite.gateway.delivery.hub import Hub
 from clawsite.gateway.delivery.hub_queries import replay_events
@@ -14,7 +14,7 @@ async def test_missed_and_live_events_arrive_once_in_order():
     log.commit(5)
 
     class Racing(FakeRows):
-        """While the rows are read, the run goes on and the bus tells of it."""
+        """While the rows are read, the run continues and the bus delivers its events."""
 
         async def events_after(self, session_id, cursor):
             found = await super().events_after(session_id, cursor)

@@ -1,4 +1,4 @@
-"""Following a run over a bus that loses, doubles and reorders: every event once and in order."""
+"""Following a run over a bus that loses, duplicates and reorders messages: every event once and in order."""
 
 import asyncio
 import random
@@ -18,13 +18,13 @@ def event(seq):
 
 @pytest.fixture
 def rows(monkeypatch):
-    """What is committed, as a number of events."""
+    """The number of committed events."""
     committed = {"seq": 1}
 
     async def read(fn, run, *args):
         if fn is run_feed._read_heads:
             return [(7, committed["seq"])]
-        return [event(seq) for seq in range(args[0] + 1, committed["seq"] + 1)][:5]  # a page has five
+        return [event(seq) for seq in range(args[0] + 1, committed["seq"] + 1)][:5]  # a page has five rows
 
     monkeypatch.setattr(run_feed.db, "read", read)
     return committed

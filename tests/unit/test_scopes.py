@@ -1,4 +1,4 @@
-"""Scopes: what an account has, narrowed by its token and by the client's wish, never widened."""
+"""Scopes: those of the account, narrowed by its token and by the client's request, never widened."""
 
 import pytest
 
@@ -13,12 +13,12 @@ CHAT = frozenset({"operator.read", "operator.write"})
     [
         (ALL, None, [], ALL),
         (CHAT, None, [], CHAT),
-        (CHAT, None, ["operator.admin"], CHAT),  # asking for everything yields what the account has
+        (CHAT, None, ["operator.admin"], CHAT),  # requesting everything yields what the account has
         (CHAT, None, ["operator.read", "operator.write", "operator.admin", "operator.approvals"], CHAT),
         (ALL, CHAT, ["operator.approvals"], frozenset()),
         (ALL, None, ["operator.write"], CHAT),
         (ALL, None, ["operator.read"], frozenset({"operator.read"})),
-        (CHAT, None, ["operator.questions"], frozenset()),  # a wish for something we do not have is not "no wish"
+        (CHAT, None, ["operator.questions"], frozenset()),  # requesting only unknown scopes is not the same as requesting none
         (frozenset(), None, [], frozenset()),
     ],
 )

@@ -1,4 +1,4 @@
-"""Secrets at rest: readable here, for their own purpose, and nowhere else."""
+"""Encrypted secrets: readable on this server, for their own purpose, and nowhere else."""
 
 import pytest
 

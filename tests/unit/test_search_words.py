@@ -1,4 +1,4 @@
-"""The tokeniser of the search: what a text is found by, and where."""
+"""The search tokenizer: which words find a text, and where."""
 
 import pytest
 from hypothesis import example, given
@@ -16,7 +16,7 @@ from clawsite.infra.fulltext.tokenizer import (
     tokenize_title,
 )
 
-# Letters of many scripts, combining signs, signs that normalise to several characters, and all else.
+# Letters of many scripts, combining characters, characters that normalize to several, and all others.
 ODD = "aZéÉßİœ９Ｋｶﾞがか゛東京都한글ไทยहिन्दी½…㈱·_-'\"*() \n\u0301\u3099\u1100\u1161🦞"
 TEXTS = st.text(st.one_of(st.sampled_from(ODD), st.characters()))
 
@@ -55,7 +55,7 @@ def test_cjk_query_characters_must_be_adjacent(query, is_there):
 
 
 def found_by_index(text, query):
-    """What an index that only knows words says, and the text itself."""
+    """Return the result of an index that only knows words, and of the text itself."""
     known = tokenize(text)
     asked = [part for term in parse_query(query) for part in term.indexed]
     return bool(asked) and all(

@@ -1,4 +1,4 @@
-"""docs/security.md: the tests and the deliberate faults that it names exist, and no lesson or promise is without one."""
+"""docs/security.md: the tests and deliberate faults that it names exist, and every lesson and promise has some."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Thinking written as text is separated from the answer, wherever the stream happens to be cut."""
+"""Thinking written as text is separated from the answer, wherever the stream is cut."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What becomes of a tool's result before anybody reads it: cleaned, without secrets, cut in a way that says so."""
+"""How a tool's result is processed before anyone reads it: cleaned, without secrets, and marked where it is cut."""
 
 import base64
 from typing import Any
@@ -91,7 +91,7 @@ def test_huge_text_is_truncated_before_cleaning_with_note():
 
 @pytest.mark.parametrize("shift", range(0, 24, 3))
 def test_truncation_leaves_no_partial_secret(shift):
-    """Behind escapes, of which so little is left that everything that was not cut at first is shown."""
+    """After escape sequences, of which so little remains that everything kept by the first cut is shown."""
     secret = "abcdefghijklmnopqrstuvwx"
     room = LIMIT + 2 * EDGE_CHARACTERS
     text = "\x1b[0m" * (room // 4 - 3) + " " * (12 - shift) + secret + "." * (3 * room)

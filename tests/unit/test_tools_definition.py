@@ -1,4 +1,4 @@
-"""What the model is told of a tool, and what a declaration must not leave out."""
+"""What the model sees of a tool, and what a declaration must include."""
 
 import json
 from enum import StrEnum

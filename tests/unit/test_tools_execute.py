@@ -1,4 +1,4 @@
-"""Calls run in the model's order, are journalled before they are told, and end in a result whatever happens."""
+"""Calls run in the model's order, are journaled before their events are published, and always end in a result."""
 
 import asyncio
 import logging
@@ -61,7 +61,7 @@ class Journal:
 
 
 def permits(body, *arguments, args=NumberArgs, timeout_s=60.0, **declared):
-    """Permits for calls c1, c2, … of one tool with this body."""
+    """Return permits for calls c1, c2, … of one tool with this function."""
 
     @tool("acme", args=args, timeout_s=timeout_s, **declared)
     def make(env):
@@ -108,7 +108,7 @@ async def test_adjacent_read_only_calls_run_concurrently():
     both = asyncio.Barrier(2)
 
     async def body(args, call):
-        await both.wait()  # neither would come past here alone
+        await both.wait()  # neither would get past this point alone
         return text_result("ok")
 
     assert len(await run(permits(body, {}, {}, read_only=True))) == 4
@@ -344,7 +344,7 @@ async def test_argument_names_are_case_insensitive():
 
 
 async def test_host_secrets_are_redacted_from_results(monkeypatch, settings):
-    """Whatever a tool returns, says on the way or fails with."""
+    """Any result, progress text or error message of a tool."""
     monkeypatch.setenv("ACME_API_KEY", "plain-words-as-a-key")
     monkeypatch.setenv("DATABASE_URL", "postgresql://claw:database-word@db/claw")
     secrets = ["plain-words-as-a-key", "database-word", settings.SECRET_KEY, settings.GATEWAY_TOKEN]

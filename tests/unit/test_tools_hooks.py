@@ -1,4 +1,4 @@
-"""Hooks look at calls before they are made: they may refuse or change them, and their own failure lets nothing through."""
+"""Plugin hooks check calls before they are made: they can block or change them, and a failing hook blocks the call."""
 
 import asyncio
 import time

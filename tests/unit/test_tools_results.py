@@ -1,4 +1,4 @@
-"""Results made from values: JSON as words and as it is, images by what their bytes say."""
+"""Results created from values: JSON as text and as data, images with the type of their bytes."""
 
 import base64
 import json

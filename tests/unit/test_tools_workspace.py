@@ -165,7 +165,7 @@ def test_directory_toggling_to_link_never_allows_write_outside(root, outside):
 
     def swap():
         while not stop.is_set():
-            shutil.rmtree(root / "sub", ignore_errors=True)  # leaves links alone
+            shutil.rmtree(root / "sub", ignore_errors=True)  # ignore links
             with suppress(OSError):
                 os.symlink(outside, root / "sub")
             with suppress(OSError):

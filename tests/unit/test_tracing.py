@@ -1,4 +1,4 @@
-"""The `traceparent` header as it is read, and spans where nobody asked for them."""
+"""Parsing the `traceparent` header, and spans when tracing is off."""
 
 import io
 import logging

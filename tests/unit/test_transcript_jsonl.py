@@ -1,4 +1,4 @@
-"""Transcripts as lines: what is written is read again, and what is wrong is named by its line."""
+"""Transcripts as JSON lines: written ones can be read again, and errors name their line."""
 
 import datetime as dt
 import io
@@ -72,7 +72,7 @@ def written(header, entries):
 
 
 def clean(entry):
-    """NUL characters do not travel: no database of ours keeps them."""
+    """NUL characters are excluded: no supported database stores them."""
     changed = {name: make_storable(getattr(entry, name)) for name in ("content", "text", "meta")}
     return JsonlEntry(entry.kind, entry.id, entry.moment, entry.role, **changed, generation=entry.generation, run_id=entry.run_id)
 

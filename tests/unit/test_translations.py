@@ -1,4 +1,4 @@
-"""Every string a person sees can be translated, and Simplified Chinese is complete and compiled."""
+"""Every string shown to people can be translated, and Simplified Chinese is complete and compiled."""
 
 import gettext
 import os
@@ -20,14 +20,14 @@ CATALOGUE = Path("locale/zh_Hans/LC_MESSAGES/django.po")
 TEMPLATES = sorted((ROOT / "templates").rglob("*.*"))
 SCRIPTS = sorted((ROOT / "static/js").rglob("*.js"))
 
-# %(name)s and %d of Python, %%n and %%s of the scripts (a template doubles the sign), {name} of format_html, tags.
+# %(name)s and %d of Python, %%n and %%s of the scripts (a template doubles the percent sign), {name} of format_html, tags.
 PLACEHOLDER = re.compile(r"%%[ns]|%\(\w+\)[sd]|%[sd]|\{\w*\}|</?\w+[^>]*>")
 
-# Our name, and examples of what is typed, also `git status && ls -la | head` and `/usr/bin/ls`.
+# Our name, and examples of input, including `git status && ls -la | head` and `/usr/bin/ls`.
 NOT_TRANSLATED = {"Clawsite", "main", "openai", "gpt-5", "telegram", "git", "status", "ls", "la", "head", "usr", "bin"}
 SPOKEN = {"alt", "aria-label", "placeholder", "title"}
 NOT_SPOKEN = {"kbd", "script", "style", "code"}  # keys and code are the same in every language
-# What is written in quotes in a script and is no sentence for people: for developers, for CSS, or names of functions.
+# Quoted in a script but not shown to people: for developers, for CSS, or names of functions.
 NO_SENTENCES = {
     "lim max min sup inf limsup liminf argmax argmin det gcd",
     "light dark",
@@ -50,7 +50,7 @@ needs_gettext = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what has words, so that extracting them changes nothing here."""
+    """A copy of the files with strings, so that extracting them changes nothing here."""
     copy = tmp_path_factory.mktemp("words")
     for name in WITH_WORDS:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -58,7 +58,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lacking(tree: Path) -> list[str]:
-    """The strings of the code that the catalogue has no translation for, or only a guess, and those it has for nothing."""
+    """Return the strings without a translation or with a fuzzy one, and the obsolete translations."""
     before = _msgids(tree / CATALOGUE)
     command = [sys.executable, "-m", "django", "makemessages", "--locale", "zh_Hans", "--no-location", "--no-obsolete", "--no-wrap"]
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "clawsite.settings", "PYTHONPATH": str(tree)}
@@ -107,14 +107,14 @@ def test_translations_keep_their_placeholders() -> None:
     for key, words in _translations((ROOT / CATALOGUE).with_suffix(".mo")).items():
         source = (key if isinstance(key, str) else key[0]).rpartition("\x04")[2]
         there, here = PLACEHOLDER.findall(source), PLACEHOLDER.findall(words)
-        gaps = [[gap for gap in found if gap.startswith("%%")] for found in (there, here)]  # filled in their order
+        gaps = [[gap for gap in found if gap.startswith("%%")] for found in (there, here)]  # filled in this order
         if Counter(there) != Counter(here) or gaps[0] != gaps[1]:
             different.append((source, words))
     assert different == []
 
 
 class SpokenText(HTMLParser):
-    """Collects what a page would show or say, without what is not for reading: keys, code, names of icons."""
+    """Collects the text of a page, without keys, code and names of icons."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class SpokenText(HTMLParser):
 
 
 def bare_words(template: str) -> list[str]:
-    """The words of a template that stand outside its tags for translation."""
+    """Return the text of a template outside of translation tags."""
     kept, skipping = [], ""
     for token in Lexer(template).tokenize():
         name = token.contents.split(None, 1)[0] if token.token_type == TokenType.BLOCK else ""
@@ -164,7 +164,7 @@ def bare_words(template: str) -> list[str]:
 
 
 def _without_void_tags(html: str) -> str:
-    """Tags that have no end, such as <input>, get one."""
+    """Close void elements such as <input>."""
     return re.sub(r"<((?:input|img|br|hr|meta|link|use|path|rect|circle)\b[^>]*?)/?>", r"<\1/>", html)
 
 
@@ -180,7 +180,7 @@ def test_untranslated_template_text_is_detected() -> None:
 
 
 def sentences(script: str) -> Iterator[str]:
-    """What looks like a sentence among the strings of a script: two words or more, and no selector."""
+    """Return strings of a script that look like sentences: two words or more, and not a selector."""
     code = re.sub(r"/\*.*?\*/|(?:^|\s)//[^\n]*", "", script, flags=re.DOTALL)
     for literal in re.findall(r'"([^"\n]*)"|`([^`]*)`', code):
         text = " ".join(re.sub(r"\$\{[^}]*\}", " ", "".join(literal)).split())

@@ -1,4 +1,4 @@
-"""Browsers recognised by what they say of themselves."""
+"""Browsers recognized by their User-Agent header."""
 
 import pytest
 

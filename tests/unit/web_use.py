@@ -1,4 +1,4 @@
-"""One call of a web tool, as a run makes it."""
+"""One call of a web tool, as in a run."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ TOOLS = ToolRegistry.build([(tools.make_web_fetch, ""), (tools.make_web_search, 
 
 
 async def use_web(name: str, **arguments: Any) -> ToolResult:
-    """The tools are made anew for each call, after the settings of the moment."""
+    """Tools are created for each call, with the current settings."""
     toolset = build_toolset(ENV, PolicyQuery("main"), RULES, TOOLS)
     permit = authorize_tool_call(CallRef("c1", name, arguments), toolset=toolset, rules=RULES).permit
     return await perform_call(permit, CallContext("c1", lambda partial: None, asyncio.Event()))

@@ -1,14 +1,14 @@
-// What axe finds on the page as it stands when it has come to rest; what turns or breathes for ever is left out.
+// Runs axe on the page once it has settled; endless animations are excluded.
 async (options) => {
   const frame = () => new Promise((done) => requestAnimationFrame(done));
-  await frame(); // scripts that follow the colours
-  await frame(); // have heard of them
+  await frame(); // scripts that react to the theme
+  await frame(); // are notified
   const passing = document.getAnimations().filter((each) => each.effect.getComputedTiming().endTime !== Infinity);
   await Promise.allSettled(passing.map((each) => each.finished));
   const { violations } = await axe.run(document, { ...options, preload: false, resultTypes: ["violations"] });
 
-  // A list of suggestions is scrolled by the field that has the focus and names the active one. axe believes that of a
-  // combobox only, which a textarea may not be.
+  // A suggestion list is scrolled by the focused field, which names the active option. axe accepts that only from a combobox, a
+  // role that a textarea can't have.
   const field = document.activeElement;
   const isLed = ({ target }) => field.ariaActiveDescendantElement && document.querySelector(target[0]).id === field.getAttribute("aria-controls");
   const counts = (rule) => (node) => rule.id !== "scrollable-region-focusable" || !isLed(node);

@@ -1,9 +1,9 @@
-// Everything on the page that text must never have become. Our pages have forms, scripts and popovers of their own.
+// Everything on the page that text must never become. Our pages have their own forms, scripts and popovers.
 () => {
   const harm = [];
   const told = (why, element) => harm.push(`${why}: ${element.outerHTML.slice(0, 160)}`);
   const ADDRESSES = /^(href|xlink:href|src|srcset|action|formaction|data|poster|background|cite)$/i;
-  const FOLLOWED = ["a", "area", "form", "button", "blockquote", "q"]; // by a click; every other element loads its address at once
+  const FOLLOWED = ["a", "area", "form", "button", "blockquote", "q"]; // on click; others load immediately
   const NEVER = ["iframe", "object", "embed", "base", "frame", "applet", "style", "foreignobject", "animate", "portal", "marquee"];
 
   function checkAddress(element, tag, name, value) {

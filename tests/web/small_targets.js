@@ -1,4 +1,4 @@
-// What can be pressed now and is less than 44 px wide or high where a finger would land; links inside a sentence may be.
+// Visible controls that are less than 44 px wide or high where a finger would tap; links inside a sentence are excluded.
 () => {
   const reach = (target, x, y, dx, dy) => {
     let length = 0;

@@ -1,7 +1,7 @@
-"""Every page as axe-core sees it: nothing grave by day or by night, on a desk or on a phone, and targets a finger can hit.
+"""Every page checked by axe-core: no serious violations in the light and dark theme, on desktop and phone, and large touch targets.
 
-One running installation, one conversation and one person who may open everything serve all tests. The admin's pages follow its
-registry, so a table that is added is looked at too, or the test says which row is missing.
+All tests share one running installation, one chat and one user with access to everything. The admin's pages come from its registry,
+so a new table is checked too, or the test says which row is missing.
 """
 
 import re
@@ -64,7 +64,7 @@ def fresh(browser: Browser, live: Stack) -> Iterator[OpenBrowser]:
 
 @pytest.fixture(scope="module")
 def windows(fresh: OpenBrowser, live: Stack, root: User) -> dict[str, Page]:
-    """A desk and a phone, both signed in."""
+    """Browsers of both sizes, signed in."""
     opened = {size: fresh(size) for size in SIZES}
     for page in opened.values():
         live.sign_in(page, root)
@@ -73,14 +73,14 @@ def windows(fresh: OpenBrowser, live: Stack, root: User) -> dict[str, Page]:
 
 @pytest.fixture(scope="module")
 def talk(windows: dict[str, Page], root: User) -> Page:
-    """A conversation with something of everything: files, a thought, tools that worked and did not, an answer, a failure."""
+    """A chat with all kinds of content: files, thinking, tools that succeeded and failed, an answer, an error."""
     sample_data.fill_sample_chat(windows["desk"])
     return windows["desk"]
 
 
 @pytest.fixture
 def faults() -> Iterator[list[str]]:
-    """What is grave; a test fails at its end with all of it."""
+    """Collects serious violations; a test fails at its end with all of them."""
     heard: list[str] = []
     yield heard
     assert not heard, "\n".join(heard)
@@ -113,7 +113,7 @@ def test_error_pages_are_accessible(windows: dict[str, Page], live: Stack, user:
     page.goto("/not-there/")
     check_accessibility(page, "404", faults)
 
-    def answer(route: Route) -> None:  # these need a fault that a sound server does not have
+    def answer(route: Route) -> None:  # these need an error that a healthy server doesn't have
         name = route.request.url.rsplit("/", 1)[1]
         route.fulfill(body=render_to_string(f"{name}.html", {"theme": "system", "paper": THEME_COLORS}), content_type="text/html")
 
@@ -176,7 +176,7 @@ def test_policy_pages_are_accessible(windows: dict[str, Page], talk: Page, root:
     def look_here(where: str) -> None:
         check_accessibility(page, where, faults)
         these = page.evaluate(SMALL) if size == "phone" else []
-        small[where] = [each for each in these if "checkbox" not in each]  # its label is the target
+        small[where] = [each for each in these if "checkbox" not in each]  # its label is the touch target
 
     with restore_policy():
         page.goto("/policies/tests/")
@@ -336,7 +336,7 @@ def test_admin_pages_are_accessible(windows: dict[str, Page], rows: None, root: 
     opens(reverse(f"{name}_change", args=[row.pk]), "row")
     if model_admin.has_add_permission(request):
         page.goto(reverse(f"{name}_add"))
-        page.locator("button[name=_save], input[name=_save]").first.click()  # refused, so with its errors
+        page.locator("button[name=_save], input[name=_save]").first.click()  # rejected, so with its errors
         check_accessibility(page, f"{label} add", faults)
     if model_admin.has_delete_permission(request):
         opens(reverse(f"{name}_delete", args=[row.pk]), "delete")
@@ -351,7 +351,7 @@ def test_admin_pages_are_accessible(windows: dict[str, Page], rows: None, root: 
             continue
         page.locator("select[name=action]").select_option(action)
         page.get_by_role("button", name="Go").click()
-        expect(page.locator("#result_list")).to_have_count(0)  # it asks first, or says what stands in the way
+        expect(page.locator("#result_list")).to_have_count(0)  # it shows a confirmation, or why it can't
         check_accessibility(page, f"{label} {action}", faults)
 
 

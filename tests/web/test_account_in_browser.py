@@ -1,4 +1,4 @@
-"""Entry and account in a real browser: on a desk and on a phone, by keyboard alone, in the colours somebody chose."""
+"""Sign-in and account in a real browser: on desktop and phone, with only the keyboard, in the user's theme."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ on_desk_and_phone = pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", 
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Fresh browsers: opened(), opened(color_scheme="dark"), opened(**PHONE)."""
+    """Open new browsers: opened(), opened(color_scheme="dark"), opened(**PHONE)."""
     contexts: list[BrowserContext] = []
 
     def open_one(**options: Any) -> Page:
@@ -51,7 +51,7 @@ def fits(page: Page) -> bool:
 
 
 def too_small_for_fingers(page: Page) -> Any:
-    """What can be pressed and is less than 44 px high; links inside a sentence may be."""
+    """Return visible controls less than 44 px high; links inside a sentence are excluded."""
     return page.evaluate(
         """() => [...document.querySelectorAll("button, .button, summary, select, input:not([type=hidden], [type=checkbox])")]
             .filter((e) => e.checkVisibility() && e.getBoundingClientRect().height < 44)
@@ -95,13 +95,13 @@ def test_theme_is_applied_without_javascript(opened: Callable[..., Page], site: 
     assert paper_without_script(page) == "light"
     sign_in(page, site, user)
     assert paper_without_script(page) == "dark"
-    page.get_by_role("button", name="Light").last.click()  # the switch is a form, too
+    page.get_by_role("button", name="Light").last.click()  # the switch is a form too
     page.wait_for_url(f"{site}/account/**")
     assert paper_without_script(page) == "light"
 
 
 def paper_without_script(page: Page) -> str:
-    """Which of the two a page without scripts is painted in: by how dark its picture is."""
+    """Return the theme of a page without scripts: by how dark its screenshot is."""
     box = {"x": 2.0, "y": 300.0, "width": 4.0, "height": 4.0}
     plain = page.screenshot(clip=box)
     viewer = page.context.browser.new_page() if page.context.browser else None
@@ -147,7 +147,7 @@ def test_language_chosen_before_sign_in_is_kept(page: Page, site: str, user: Use
     page.locator("input[name=username]").fill(user.username)
     page.locator("input[name=password]").fill(PASSWORD)
     page.locator("input[name=password]").press("Enter")
-    page.wait_for_url(f"{site}/account/")  # where one wanted to go, through all of that
+    page.wait_for_url(f"{site}/account/")  # the page requested at the beginning
     expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
     page.locator("#look").get_by_role("button", name="English").click()
     expect(page.locator("html")).to_have_attribute("lang", "en")
@@ -230,7 +230,7 @@ def test_account_page_works_by_keyboard(page: Page, site: str, user: User) -> No
 
     page.get_by_label("Name", exact=True).focus()
     page.keyboard.type("typed")
-    for _ in range(4):  # two boxes, how long it works, the button
+    for _ in range(4):  # two checkboxes, the expiration, the button
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_label("Secret")).to_have_value(re.compile("^claw_"))

@@ -1,4 +1,4 @@
-"""One's own account, through Django's test client: profile, password, tokens, browsers."""
+"""The account page through Django's test client: profile, password, tokens, browsers."""
 
 import re
 from collections.abc import Callable
@@ -203,7 +203,7 @@ def test_browser_list_shows_user_agent_and_ip(browser: Client, user: User, setti
     assert "203.0.113.9" in page
     assert page.count("this browser</span>") == 1
     for row in BrowserSession.objects.all():
-        assert row.session_id not in page  # it is the cookie
+        assert row.session_id not in page  # the session key is the cookie
 
 
 def test_signing_out_another_browser_keeps_current_one(browser: Client, user: User) -> None:

@@ -1,4 +1,4 @@
-"""The admin in a real browser, under the strict policy: on a desk and a phone, by day and by night, by keyboard alone."""
+"""The admin in a real browser, under the strict policy: on desktop and phone, light and dark, with only the keyboard."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -35,7 +35,7 @@ def root(make_user: Callable[..., User]) -> Iterator[User]:
 
 @pytest.fixture
 def work(root: User, make_session: Callable[..., Session]) -> Run:
-    """A run and a tool call full of markup that somebody would like to see come alive."""
+    """A run and a tool call full of hostile markup."""
     session = make_session(root)
     Session.objects.filter(pk=session.pk).update(title=NASTY, origin={"words": NASTY})
     accepted = lifecycle.accept_run(user=root, session=session, run_id="k1", prompt=NASTY)
@@ -57,7 +57,7 @@ def work(root: User, make_session: Callable[..., Session]) -> Run:
 
 @pytest.fixture
 def opened(browser: Browser, site: str, root: User) -> Iterator[Callable[..., Page]]:
-    """Pages of browsers signed in as root. The test fails on a broken policy, a script's error or a request to elsewhere."""
+    """Pages of browsers signed in as root. The test fails on a policy violation, a script error or a request to another origin."""
     contexts: list[BrowserContext] = []
     faults: list[str] = []
     client = Client()
@@ -87,7 +87,7 @@ def opened(browser: Browser, site: str, root: User) -> Iterator[Callable[..., Pa
 
 
 def addresses() -> list[str]:
-    """Every list, the page of one row of each table that has any, and every form to add one."""
+    """Return every list, the page of one row of each table that has rows, and every form to add one."""
     found = []
     for model, model_admin in admin.site._registry.items():
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}"

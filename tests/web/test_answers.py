@@ -1,4 +1,4 @@
-"""Answers on the page: how their text grows, is rendered, and can be used. The gateway is under the test's control."""
+"""Answers on the page: how their text grows, is rendered, and can be used. With a fake gateway."""
 
 import re
 import time
@@ -142,7 +142,7 @@ COUNT_CHANGES = """() => {
 
 
 def test_events_within_one_frame_are_batched(opened: Page, gateway: FakeGateway) -> None:
-    """One write per frame: many events between two frames are one change of the text."""
+    """One write per frame: many events between two frames are one text change."""
     start_run(gateway)
     opened.evaluate(COUNT_CHANGES)
     started = time.monotonic()

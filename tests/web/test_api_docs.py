@@ -1,4 +1,4 @@
-"""The page about the REST API: public to read, to be tried by whoever is signed in, under the strict policy."""
+"""The REST API documentation: public, with operations that signed-in users can try, under the strict policy."""
 
 import pytest
 from django.test import Client

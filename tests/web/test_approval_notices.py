@@ -1,4 +1,4 @@
-"""Notifications of new questions: only for who asked for them and looks elsewhere, and with nothing of the command in them."""
+"""Notifications of new requests: only for users who enabled them, while the page is hidden, and without the command."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from tools_app.models import Approval
 
 pytestmark = pytest.mark.usefixtures("database", "patience")
 
-# The browser's own would show a window of the system; this one is remembered. Whether a page is looked at is for the test to say.
+# The browser's own would show a system window; this one records them. The test controls whether the page is visible.
 STUB = """
 window.notices = [];
 window.isHidden = false;
@@ -37,7 +37,7 @@ SECRET = "s3cret-of-the-command"
 
 @pytest.fixture
 def ask(ada: User, make_session: Callable[..., Session], gateway: FakeGateway) -> Callable[..., Approval]:
-    """A new question, of which the gateway tells."""
+    """A new request, with the gateway's event."""
 
     def ask(*words: str, **more: Any) -> Approval:
         question = create_approval(ada, make_session(ada), *words, created_at=clock.now(), **more)
@@ -67,7 +67,7 @@ def notices(page: Page) -> list[dict[str, str]]:
 
 
 def counted(page: Page, number: int) -> None:
-    """The page has heard of it."""
+    """Wait until the page has handled it."""
     wait_until(page, lambda: page.title().startswith(f"({number}) ") if number else not page.title().startswith("("))
 
 
@@ -98,7 +98,7 @@ def test_only_new_approval_requests_trigger_notifications(
     cleo = make_user("Approver", name="cleo")
     questions = [ask() for _ in range(3)]
     counted(page, 3)
-    told = len(notices(page))  # several that come at once are one
+    told = len(notices(page))  # several that arrive together are one
     assert told >= 1
     approval_requests.resolve_approval(questions[2].pk, by=cleo, decision="deny")
     gateway.send({"type": "event", "event": "exec.approval.resolved", "payload": {"id": str(questions[2].pk)}})

@@ -1,4 +1,4 @@
-"""Approvals in a real browser: answers by mouse and keyboard, several at once, two people at a time, and text that means harm."""
+"""Approvals in a real browser: decisions by mouse and keyboard, bulk decisions, two approvers at a time, and hostile text."""
 
 import datetime as dt
 import re
@@ -21,7 +21,7 @@ from tools_app.models import Approval, ExecRule, Grant
 pytestmark = pytest.mark.usefixtures("database", "patience")
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-# Links of the bar and of the tabs that are not wholly within what holds them, and within the window.
+# Links in the top bar and the tabs that are not completely visible in their container and the window.
 CUT_OFF = """[...document.querySelectorAll("nav a")].filter((link) => {
   const [mine, nav] = [link, link.closest("nav")].map((each) => each.getBoundingClientRect());
   return mine.width && (mine.right > Math.min(nav.right, innerWidth) + 1 || mine.left < Math.max(nav.left, 0) - 1);
@@ -62,7 +62,7 @@ def status_of(question: Approval) -> str:
 
 
 def in_view(page: Page, question: Approval) -> Locator:
-    """The card, once its command has been on the screen."""
+    """Return the card after its command has been displayed."""
     shown = card(page, question)
     shown.locator(".command").scroll_into_view_if_needed()
     expect(shown.get_by_role("button", name="Approve once")).to_be_enabled()
@@ -126,7 +126,7 @@ def test_long_command_must_be_fully_viewed_before_approval(queue: Callable[..., 
 def test_unviewed_command_is_approvable_without_guard_script(
     queue: Callable[..., Page], ask: Callable[..., Approval], page: Page
 ) -> None:
-    """The deliberate fault for L2: the test above would turn red."""
+    """Deliberate fault for L2: the test above would fail."""
     careless = "export function holdUntilRead() {}"
     page.route("**/approvals/read_gate.js", lambda route: route.fulfill(body=careless, content_type="text/javascript"))
     question = ask("python3 - <<'EOF'\n" + "\n".join(f"print({n})" for n in range(200)) + "\nEOF")
@@ -160,7 +160,7 @@ def test_keyboard_shortcuts_navigate_approve_deny_and_extend(queue: Callable[...
         ask(created_at=now - dt.timedelta(minutes=9 - n), expires_at=now + dt.timedelta(hours=1)) for n in range(3)
     ]
     page = queue()
-    page.keyboard.press("a")  # nothing has the focus, so nothing is answered
+    page.keyboard.press("a")  # nothing has the focus, so nothing is decided
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
@@ -216,7 +216,7 @@ def test_decision_by_another_approver_appears_live(
     later = ask("make test")
     expect(card(page, later)).to_be_visible()
     expect(card(other, later)).to_be_visible()
-    assert card(page, later).locator("xpath=preceding-sibling::article").count() == 1  # what is new comes last
+    assert card(page, later).locator("xpath=preceding-sibling::article").count() == 1  # new requests come last
     context.close()
 
 
@@ -226,7 +226,7 @@ def test_second_approver_sees_the_earlier_decision(
     question = ask()
     page = queue()
     shown = in_view(page, question)
-    shown.locator("summary", has_text="Deny…").click()  # while it is open, the card stays as it is
+    shown.locator("summary", has_text="Deny…").click()  # while its menu is open, the card stays unchanged
     approval_requests.resolve_approval(question.pk, by=make_user("Approver", name="cleo"), decision="allow-once")
     page.route("**/approvals/live/**", lambda route: route.abort())
     shown.get_by_role("button", name="Deny", exact=True).click()
@@ -245,7 +245,7 @@ def test_hostile_text_is_escaped(queue: Callable[..., Page], ask: Callable[..., 
     expect(card(page, question).locator(".agent-says")).to_contain_text("⟨U+202E⟩ Approved by the security team")
     assert page.evaluate("window.owned") is None
     assert card(page, question).locator("img, script").count() == 0
-    # The letters stand in the order of the line, whatever it says about direction.
+    # The characters are in the order of the line, despite direction marks.
     assert box.evaluate("element => getComputedStyle(element).unicodeBidi") == "bidi-override"
 
 
@@ -294,7 +294,7 @@ def test_command_verdict_updates_while_typing(queue: Callable[..., Page]) -> Non
     expect(page.locator("#verdict")).to_contain_text("Would need approval")
 
 
-# In the conversation
+# In the chat
 
 
 @pytest.fixture
@@ -401,7 +401,7 @@ def test_pending_and_resolved_requests_survive_reload(
 
 
 def told_call(gateway: FakeGateway, words: str, approval: dict[str, Any] | None = None, **result: Any) -> None:
-    """A conversation with one call of exec and its result."""
+    """A chat with one exec call and its result."""
     call = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "ls"}}
     asking = {**stored_message("assistant", "", 1), "content": [call], **({"approvals": {"c1": approval}} if approval else {})}
     answered = {**stored_message("toolResult", words, 1), "toolCallId": "c1", "toolName": "exec", **result}
@@ -441,7 +441,7 @@ def test_decided_call_names_user_instead_of_layer(
     page = talk(ada)
     card = page.locator(".tool")
     expect(card.locator(".verdict")).to_have_text(verdict)
-    expect(card.locator(".why")).to_be_hidden()  # the person's own words stand there already
+    expect(card.locator(".why")).to_be_hidden()  # the field already has the user's text
     if reason := approval.get("reason"):
         expect(card.locator(".approval q")).to_have_text(reason)
     if allowed:
@@ -524,15 +524,15 @@ def test_phone_shows_command_buttons_and_countdown_without_scrolling(
     expect(card.get_by_role("button", name="Deny", exact=True)).to_be_visible()
     expect(card.locator(".facts")).to_be_hidden()
     assert card.evaluate(WITHOUT_SCROLLING) == []
-    expect(card.locator(".glance")).to_contain_text("/home/ada/work")  # where it runs is part of what is agreed to
+    expect(card.locator(".glance")).to_contain_text("/home/ada/work")  # where it runs is part of what is approved
     expect(card.locator(".glance")).to_contain_text("Reason")
     fold = card.locator(".facts-fold > summary")
-    expect(fold).to_contain_text("Writes to /home/ada/work/out.txt")  # what is worth a look is told outside of the fold
+    expect(fold).to_contain_text("Writes to /home/ada/work/out.txt")  # important access is shown on the collapsed card
     fold.click()
     expect(card.locator(".facts")).to_contain_text("/home/ada/work/out.txt")
     fold.click()
     approve = card.get_by_role("button", name="Approve once")
-    if len(line) > 100:  # more than its box shows: it can be approved when all of it was shown
+    if len(line) > 100:  # longer than its box: it can be approved after all of it was shown
         expect(card.locator(".unread")).to_be_visible()
         expect(approve).to_be_disabled()
         card.locator(".command").evaluate("box => box.scrollTo(0, box.scrollHeight)")
@@ -557,10 +557,10 @@ def test_background_command_shows_result_live_and_after_reload(
     gateway.answers["chat.history"] = lambda params: gateway.history([*before, notice])
     page.reload()
     expect(status).to_have_text("exit code 3")
-    expect(page.locator(".notice")).to_have_count(0)  # its card says it
+    expect(page.locator(".notice")).to_have_count(0)  # its card says so
 
 
-# For everybody
+# For all users
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])

@@ -1,4 +1,4 @@
-"""The whole story in browsers of two people, on a running installation: ask in the chat, decide in the queue, see it run."""
+"""The whole workflow with two users' browsers on a running installation: request in the chat, decide in the queue, see it run."""
 
 import datetime as dt
 import re
@@ -37,7 +37,7 @@ def the_demo_agent_has_exec(database: None) -> Iterator[None]:
 
 @pytest.fixture
 def no_rules_of_others(database: None) -> Iterator[None]:
-    """Nothing is deleted beside a running installation, so each test begins without rules and grants."""
+    """A running installation keeps its rows, so each test starts by deleting rules and grants."""
     ExecRule.objects.all().delete()
     Grant.objects.update(revoked_at=clock.now())
     yield
@@ -46,7 +46,7 @@ def no_rules_of_others(database: None) -> Iterator[None]:
 
 @pytest.fixture
 def at_desk(browser: Browser, live: Stack) -> Iterator[Callable[[User, str], Page]]:
-    """Somebody at a browser of their own, on a page."""
+    """Open a page as a user in a separate browser."""
     opened = []
 
     def sit(user: User, address: str) -> Page:

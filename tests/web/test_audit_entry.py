@@ -1,4 +1,4 @@
-"""An operator looks for the audit log: it is in the menu of the admin, in sight, and says how to come to read it."""
+"""An operator looks for the audit log: it is visible in the admin's menu and explains how to get access."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Messages that the server has not accepted yet: they outlive the page, and are not sent behind anybody's back."""
+"""Messages that the server has not accepted yet: they survive a reload, and are not sent without the user's knowledge."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def test_unsent_message_is_not_sent_by_another_account(opened: Page, gateway: Fa
 
 
 def age(page: Page, hours: float) -> None:
-    """Whatever is kept was written so long ago."""
+    """Backdate the stored messages."""
     page.evaluate(
         """(ms) => Object.entries(localStorage).forEach(([name, text]) => {
           if (!name.startsWith("clawsite.unsent.")) return;
@@ -93,7 +93,7 @@ def age(page: Page, hours: float) -> None:
 
 
 def keep(page: Page, gateway: FakeGateway, text: str, *, hours: float) -> str:
-    """A message that was written without an answer of the server, so long ago, and the page opened anew; -> its key."""
+    """Store a message that the server never answered, written this long ago, and reload the page. Return its key."""
     answered, gateway.answers["chat.send"] = gateway.answers["chat.send"], None
     send(page, text)
     (sent,) = gateway.wait_for_calls("chat.send")

@@ -1,4 +1,4 @@
-"""The chat page against a running installation: a person, a browser, the gateway, a worker and a model."""
+"""The chat page with a running installation: a user, a browser, the gateway, a worker and a model."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def finished(page: Page, answer: str | re.Pattern[str]) -> None:
 
 
 def shown(page: Page) -> Any:
-    """What stands there, without the feet and durations, of which a stored message knows a little more than a live one."""
+    """The displayed text without footers and durations, of which a stored message has slightly more than a live one."""
     return page.locator("#messages").evaluate(
         """e => { const copy = e.cloneNode(true);
           copy.querySelectorAll('footer, .duration, [hidden]').forEach((part) => part.remove());

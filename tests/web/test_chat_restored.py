@@ -1,4 +1,4 @@
-"""The chat page after the database was restored: it does not go on in a log that is another one."""
+"""The chat page after a database restore: it does not continue in a different event log."""
 
 from typing import Any
 

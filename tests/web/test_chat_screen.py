@@ -1,4 +1,4 @@
-"""The chat page against a gateway under the test's control: what it shows, and what it does when the line breaks."""
+"""The chat page with a fake gateway: what it displays, and what it does when the connection breaks."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ def test_page_connects_as_web_chat_with_protocol_4(opened: Page, gateway: FakeGa
     (params,) = gateway.calls("connect")
     assert (params["minProtocol"], params["maxProtocol"], params["caps"]) == (4, 4, ["tool-events"])
     assert (params["client"]["id"], params["client"]["mode"]) == ("webchat-ui", "webchat")
-    assert "auth" not in params  # the cookie says who it is
+    assert "auth" not in params  # the cookie identifies the user
 
 
 def test_empty_chat_example_is_sent_on_click(opened: Page, gateway: FakeGateway) -> None:
@@ -60,7 +60,7 @@ def test_agent_output_is_never_parsed_as_markup(opened: Page, gateway: FakeGatew
     )
     gateway.send_event("r1", "lifecycle", phase="error", error=nasty, kind="unknown")
     expect(opened.locator(".note.bad")).to_contain_text("<script>")
-    expect(answers(opened).locator("strong")).to_have_text("two")  # rendered, and still nothing of it is markup of ours
+    expect(answers(opened).locator("strong")).to_have_text("two")  # rendered, and still none of it becomes markup of the page
     expect(answers(opened)).to_contain_text("<img src=x onerror=")
     assert opened.locator("#log img, #log script, #log [onerror]").count() == 0
     assert "owned" not in opened.title()
@@ -170,7 +170,7 @@ def test_page_opened_mid_answer_continues_the_stream(chat: Page, gateway: FakeGa
 
 
 def test_stored_text_is_not_replayed(chat: Page, gateway: FakeGateway, site: str) -> None:
-    # The stored state is read a moment after its cursor, so it may hold events that are still to arrive.
+    # The stored state is read shortly after its cursor, so it may include events that are still to arrive.
     active = {"runId": "r1", "status": "running", "seq": 1, "messageId": "m1", "text": "So far", "thinking": ""}
     gateway.answers["chat.history"] = lambda params: gateway.history([], activeRun=active)
     open_page(chat, site)
@@ -230,7 +230,7 @@ def test_reconnect_fetches_missed_events_without_duplicates(opened: Page, gatewa
     gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
     expect(opened.locator("#connection")).to_have_text("Connected")
     expect(answers(opened)).to_have_text("one two ")
-    gateway.send(gateway.log[-1])  # told again, live
+    gateway.send(gateway.log[-1])  # delivered again, live
     gateway.stream_text("r1", "three", 8)
     expect(answers(opened)).to_have_text("one two three")
     assert gateway.connections == 2

@@ -1,4 +1,4 @@
-"""The pages in Simplified Chinese, in a real browser: nothing of what the software says is left in English."""
+"""The pages in Simplified Chinese, in a real browser: no text of the software is left in English."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -27,8 +27,8 @@ from tests.web.fake_gateway import FakeGateway, Refused
 
 pytestmark = pytest.mark.usefixtures("database")
 
-# Shown or hidden: what a dialog, a menu or a script may still bring. Left out is what people, models and the policy said, what is
-# the same in every language (keys, code, names of icons), and what says itself that it is in another language.
+# Visible or hidden, because a dialog, a menu or a script may show it later. Excluded: text from people, models and the policy, text
+# that is the same in every language (keys, code, icon names), and text marked as being in another language.
 COLLECT = """() => {
   const aside = "script, noscript, style, code, kbd, pre, .mono, .json, .material-symbols-outlined, [data-said], [lang]:not(html)";
   const said = [];
@@ -48,12 +48,12 @@ COLLECT = """() => {
 }"""
 ENGLISH = re.compile(r"[A-Za-z][a-z’'-]+(?: [A-Za-z][a-z’'-]+)+")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
-# Commands one has to type, and names.
+# Commands to type, and names.
 NAMES = ("claw prepare", "claw worker", "Samsung Internet", "run ls -la")
 
 
 def english(page: Page, *, data: tuple[str, ...] = ()) -> list[str]:
-    """What is said in English on the page: two words in a row. `data` is what the test itself put there."""
+    """Return English text on the page: two words in a row. `data` is text that the test itself created."""
     left = []
     for text in page.evaluate(COLLECT):
         rest = text
@@ -71,7 +71,7 @@ def is_chinese(page: Page) -> None:
 
 @pytest.fixture
 def reader(user: User) -> User:
-    """Somebody who has chosen Chinese, whatever their browser asks for."""
+    """A user who has chosen Chinese, whatever their browser prefers."""
     User.objects.filter(pk=user.pk).update(language="zh-hans")
     user.refresh_from_db()
     return user
@@ -118,7 +118,7 @@ def test_account_page_is_translated(page: Page, site: str, reader: User) -> None
 
 
 def conversation() -> list[dict[str, Any]]:
-    """Something of everything that is said around messages; the messages themselves are Chinese."""
+    """All kinds of text around messages; the messages themselves are in Chinese."""
     tool = {"type": "toolCall", "id": "c1", "name": "write", "arguments": {"path": "a.txt"}}
     result = {
         "toolCallId": "c1",
@@ -243,7 +243,7 @@ def test_device_api_and_webhook_pages_are_translated(page: Page, site: str, oper
 
 @pytest.fixture
 def work(operator: User, make_session: Callable[..., Session]) -> list[Run]:
-    """A run that is done, one that failed, one that waits, and somebody to do it."""
+    """A completed, a failed and a waiting run, and a worker."""
     Worker.objects.create(id="w1", pid=1, started_at=clock.now(), heartbeat_at=sql.db_now(), version="1.0")
     lifecycle.accept_run(user=operator, session=make_session(operator), run_id="queued", prompt="等一等")
     return [

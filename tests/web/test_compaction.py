@@ -1,4 +1,4 @@
-"""A conversation that is summarised, on the page: what is said while it happens, and what can be read afterwards."""
+"""Compaction on the page: what is displayed while it happens, and the summary afterwards."""
 
 import re
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_run_shows_compaction_progress_and_continues(opened: Page, gateway: Fake
     finish_message(gateway, "Here I am")
     end_run(gateway)
     expect(answers(opened)).to_have_text(["Here I am"])
-    # The line stands where it happened: behind the question, before its answer.
+    # The line is where it happened: after the question, before its answer.
     order = opened.locator(".run > *").evaluate_all("all => all.map((each) => each.className.split(' ')[0] || each.localName)")
     assert [name for name in order if name in ("message", "notice")] == ["message", "notice", "message"]
 

@@ -1,4 +1,4 @@
-"""Writing a message, against a gateway under the test's control: keys, completion, drafts, limits."""
+"""The composer with a fake gateway: keys, completion, drafts, limits."""
 
 import re
 from typing import Any
@@ -68,7 +68,7 @@ def test_phone_enter_inserts_newline_and_button_sends(browser: Browser, site: st
     sign_in(page, site, user)
     page.goto(site)
     expect(page.locator("#connection")).to_have_attribute("data-state", "ready")
-    expect(field(page)).not_to_be_focused()  # else the keyboard would cover half of the page
+    expect(field(page)).not_to_be_focused()  # otherwise the keyboard would cover half of the page
     field(page).tap()
     field(page).press_sequentially("one")
     field(page).press("Enter")

@@ -1,4 +1,4 @@
-"""Attaching files, against a server under the test's control: ways in, progress, limits, failures."""
+"""Attaching files with a fake server: ways to attach, progress, limits, failures."""
 
 import json
 import struct
@@ -28,7 +28,7 @@ Answer = Callable[[Route], None]
 
 
 class Uploads:
-    """Stands where the server takes files."""
+    """Handles uploads instead of the server."""
 
     def __init__(self, page: Page) -> None:
         self.taken: list[str] = []
@@ -107,7 +107,7 @@ def test_pasted_images_attach_unless_text_accompanies_them(opened: Page, uploads
     transfer(opened, "#message", "paste", "image.png")
     transfer(opened, "#message", "paste", "image.png")
     expect(opened.locator('.upload[data-state="done"]')).to_have_count(2)
-    assert len(set(uploads.taken)) == 2  # told apart by their names
+    assert len(set(uploads.taken)) == 2  # their names differ
 
 
 def test_files_can_be_dropped_anywhere_on_the_page(opened: Page, uploads: Uploads) -> None:

@@ -1,4 +1,4 @@
-"""The composer against a running installation: uploading, commands, stopping, taking back what waits."""
+"""The composer with a running installation: uploads, commands, stopping, recalling queued messages."""
 
 import re
 
@@ -127,7 +127,7 @@ def test_stopping_lasts_until_worker_stops_then_allows_edit(live: Stack, open_ch
             worker.thaw()
     expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=TIMEOUT_MS)
     expect(stop).to_be_hidden()
-    if is_phone(page):  # it has no arrow keys
+    if is_phone(page):  # phones have no arrow keys
         page.get_by_role("button", name="Edit and resend").click()
     else:
         message_field(page).press("ArrowUp")

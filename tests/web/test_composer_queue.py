@@ -1,4 +1,4 @@
-"""Messages that wait for their turn stand above the composer, and can be taken back until it comes."""
+"""Queued messages are displayed above the composer and can be recalled until their run starts."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def queued(page: Page) -> Locator:
 
 
 def wait_in_line(page: Page, gateway: FakeGateway, *texts: str) -> list[str]:
-    """Send messages that wait behind run r1; -> their runs."""
+    """Send messages that are queued behind run r1; return their runs."""
     start_run(gateway)
     for number, text in enumerate(texts, 1):
         send(page, text)

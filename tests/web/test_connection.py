@@ -1,4 +1,4 @@
-"""The page's line to the gateway: when it is tried again, what is told meanwhile, and requests that nobody answers."""
+"""The page's connection to the gateway: reconnecting, what is displayed meanwhile, and unanswered requests."""
 
 import re
 from typing import Any
@@ -50,9 +50,9 @@ def test_offline_page_counts_down_and_reconnects_when_online(opened: Page, gatew
     told = opened.locator("#banner .text")
     expect(told).to_have_text(re.compile(r"Retrying in [3-6]\d s"))
     before = told.text_content()
-    expect(told).not_to_have_text(before or "")  # it counts
+    expect(told).not_to_have_text(before or "")  # the countdown is running
     gateway.answers["connect"] = hello
-    opened.context.set_offline(False)  # which nobody waits a minute for
+    opened.context.set_offline(False)  # without waiting a minute for it
     expect(opened.locator("#connection")).to_have_text("Connected")
     expect(opened.locator("#banner")).to_be_hidden()
 
@@ -77,13 +77,13 @@ def test_slow_catch_up_is_shown(opened: Page, gateway: FakeGateway) -> None:
 
 
 def test_unconfirmed_message_is_resent_with_same_key(chat: Page, gateway: FakeGateway, site: str) -> None:
-    gateway.tick_ms = 600_000  # so that silence alone does not make it connect anew, which would send it too
+    gateway.tick_ms = 600_000  # so that silence alone does not make it reconnect, which would send it too
     gateway.answers["chat.send"] = None
     chat.clock.install()
     open_page(chat, site)
     send(chat, "Are you there?")
     gateway.wait_for_calls("chat.send")
-    chat.clock.fast_forward(15_000)  # and some seconds more, if the machine is slow: the page's clock goes on by itself
+    chat.clock.fast_forward(15_000)  # a few seconds more on a slow machine, because the page's clock continues
     assert len(gateway.calls("chat.send")) == 1
     chat.clock.fast_forward(16_000)
     first, second = gateway.wait_for_calls("chat.send", 2)
@@ -101,7 +101,7 @@ def test_unconfirmed_message_is_resent_with_same_key(chat: Page, gateway: FakeGa
 
 
 def test_unanswered_command_is_returned_to_composer(chat: Page, gateway: FakeGateway, site: str) -> None:
-    """It is of use now or never, so it is not sent twice."""
+    """It only makes sense immediately, so it is not sent twice."""
     gateway.tick_ms = 600_000
     gateway.answers["commands.list"] = lambda params: {"commands": [{"name": "status", "description": "Tell"}]}
     gateway.answers["chat.send"] = None

@@ -1,4 +1,4 @@
-"""The conversation on the page against a running installation: what the server renders, takes back, copies and finds."""
+"""The chat with a running installation: rendering, rewinding, forking and searching."""
 
 import json
 import re
@@ -80,7 +80,7 @@ def test_fork_copies_earlier_messages_and_continues_independently(open_chat: Ope
     expect(answers(page)).to_have_text(["one"], timeout=TIMEOUT_MS)
     assert page.url != before
     ask(page, says("elsewhere"), "elsewhere")
-    page.get_by_role("button", name="Regenerate").first.click()  # of a message that was copied; what follows goes
+    page.get_by_role("button", name="Regenerate").first.click()  # of a forked message; what follows differs
     page.locator(".editor textarea").press("Enter")
     expect(answers(page)).to_have_text(["one"], timeout=TIMEOUT_MS)
     page.goto(before)
@@ -126,7 +126,7 @@ def test_thinking_and_tool_durations_are_kept(open_chat: OpenChat) -> None:
 
 @pytest.fixture
 def workbench(live: Stack) -> Iterator[None]:
-    """An MCP server that tells how far it is, and a policy that lets agent main use it."""
+    """An MCP server that reports its progress, and a policy that lets agent main use it."""
     program = [sys.executable, "-m", "tests.mcp_servers.sdk_server"]
     row = McpServer(name="workbench", enabled=True, command=program[0], args=program[1:], env={"PYTHONPATH": str(PROJECT)})
     source_changes.save_server(row)

@@ -1,4 +1,4 @@
-"""What stands in the place of a conversation, or above it; and the page on a phone."""
+"""Views shown instead of a chat, or above it; and the page on a phone."""
 
 import re
 from collections.abc import Callable

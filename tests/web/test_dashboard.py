@@ -1,4 +1,4 @@
-"""The admin's first page: what goes on, what was used, who may see it, and that it stays cheap."""
+"""The admin dashboard: current activity, usage, who can see it, and its number of queries."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from tests.web.chat_page import sign_in
 
 pytestmark = pytest.mark.usefixtures("database")
 
-MOST_QUERIES = 25  # of the whole page, signing in and the menu included
+MOST_QUERIES = 25  # of the whole page, including sign-in and menu
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def staff(user: User) -> User:
 
 @pytest.fixture
 def work(user: User, make_session: Callable[..., Session]) -> list[Run]:
-    """Something of everything: done, failed, running on a worker that has not been heard of, queued."""
+    """Runs in every state: completed, failed, running on an unresponsive worker, queued."""
     done = create_recorded_run(user, make_session(user), "done")
     failed = create_recorded_run(user, make_session(user), "failed", status="error")
     going = create_recorded_run(user, make_session(user), "going", ended=False)
@@ -57,7 +57,7 @@ def opened(user: User, address: str = "/admin/") -> Any:
 def test_dashboard_shows_activity_and_usage(operator: User, work: list[Run]) -> None:
     now = json.loads(opened(operator, "/admin/dashboard/live/").content)
     values = {tile["key"]: tile["value"] for tile in now["tiles"]}
-    assert values.pop("sockets") in ("–", "0")  # none of a gateway that a test before has left in this process
+    assert values.pop("sockets") in ("–", "0")  # without a gateway left in this process by an earlier test
     assert values == {"health": "ready", "running": "1", "queued": "1", "parked": "0", "workers": "1"}
     lanes = {row[0]["text"]: [cell["text"] for cell in row[1:]] for row in now["lanes"]}
     assert lanes["main"][:2] == ["1 / 64", "1"]
@@ -121,7 +121,7 @@ def test_query_count_is_constant(operator: User, user: User, make_session: Calla
             assert client.get(address).status_code == 200
         return len(asked)
 
-    queries("/admin/")  # the first page of a process asks for what does not change
+    queries("/admin/")  # the first page of a process also queries what never changes
     before = {address: queries(address) for address in ("/admin/", "/admin/dashboard/live/")}
     for number in range(5):
         create_recorded_run(user, make_session(user), f"more-{number}", status="error")

@@ -1,4 +1,4 @@
-"""The pane of details and the palette against a gateway under the test's control."""
+"""The details pane and the command palette with a fake gateway."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_agent_can_be_chosen_for_new_conversation(chat: Page, gateway: FakeSessi
     field.fill("A verse, please")
     field.press("Enter")
     assert gateway.wait_for_calls("chat.send")[0]["sessionKey"].startswith("agent:poet:")
-    assert gateway.calls("sessions.patch") == []  # the conversation before keeps its agent
+    assert gateway.calls("sessions.patch") == []  # the previous chat keeps its agent
 
 
 def test_single_agent_hides_the_agent_picker(chat: Page, gateway: FakeSessions, site: str) -> None:
@@ -147,7 +147,7 @@ def test_subagents_are_nested_under_their_parent(chat: Page, gateway: FakeSessio
     tree = chat.locator("#subagents")
     expect(tree.locator(":scope > li > a")).to_contain_text("Look it up")
     expect(tree.locator("li li a")).to_contain_text("Read it")
-    expect(chat.locator("#session-list")).not_to_contain_text("Look it up")  # the list is of people's conversations
+    expect(chat.locator("#session-list")).not_to_contain_text("Look it up")  # the list only has chats of people
 
 
 def test_details_pane_stays_open_on_next_visit(chat: Page, gateway: FakeSessions, site: str) -> None:
@@ -213,7 +213,7 @@ def test_palette_actions_work_by_keyboard(chat: Page, gateway: FakeSessions, sit
     chat.keyboard.press("Escape")
     chat.keyboard.press("Control+k")
     chat.keyboard.type("lighthouse")
-    chat.keyboard.press("Enter")  # nothing has that name, so it is searched for
+    chat.keyboard.press("Enter")  # no chat has that name, so it is searched for
     assert gateway.wait_for_calls("sessions.search")[0]["query"] == "lighthouse"
 
 

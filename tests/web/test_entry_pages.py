@@ -1,4 +1,4 @@
-"""Signing in and out, and the first administrator's page, through Django's test client."""
+"""Sign-in, sign-out and the first administrator's page, through Django's test client."""
 
 import re
 from typing import Any
@@ -70,7 +70,7 @@ def test_correct_password_is_throttled_after_many_failures(client: Client, ada: 
     assert response.status_code == 429
     assert response["Retry-After"] == "2"
     assert "Try again in 2 seconds" in response.content.decode()
-    assert asked == []  # the limit comes before the password is looked at
+    assert asked == []  # the limit applies before the password is checked
     assert "_auth_user_id" not in client.session
 
 
@@ -138,7 +138,7 @@ def test_admin_login_redirects_to_sign_in_page(client: Client, ada: User) -> Non
     assert response.redirect_chain[-1][0] == "/sign-in/?next=%2Fadmin%2F"
     assert client.post("/admin/login/", {"username": "ada", "password": PASSWORD}).status_code == 405
     sign_in(client)
-    assert client.get("/admin/", follow=True).status_code == 403  # and not round in circles
+    assert client.get("/admin/", follow=True).status_code == 403  # without a redirect loop
 
 
 def link_path() -> str:
@@ -151,7 +151,7 @@ NEW_ADMIN = {"username": "ada", "password1": PASSWORD, "password2": PASSWORD}
 def test_first_admin_is_created_by_setup_link(client: Client) -> None:
     path = link_path()
     response = client.get(path)
-    assert (response.status_code, response["Location"]) == (302, "/first-admin/")  # the token is in no later address
+    assert (response.status_code, response["Location"]) == (302, "/first-admin/")  # no later URL contains the token
     assert client.get("/first-admin/").status_code == 200
     assert client.post("/first-admin/", NEW_ADMIN)["Location"] == "/"
     assert client.get("/").status_code == 200

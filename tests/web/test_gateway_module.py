@@ -1,4 +1,4 @@
-"""static/js/shared/gateway.js as somebody else's page uses it: nothing of our pages around it, another origin, a token."""
+"""static/js/shared/gateway.js as another site's page uses it: without our pages, from another origin, with a token."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ from tests.web.fake_gateway import KEY, FakeGateway
 SCRIPTS = Path(__file__).parents[2] / "static/js/shared"
 THEIRS = "http://elsewhere.test"
 
-# What a page of theirs says, and what the tests look at.
+# Calls of such a page, and what the tests check.
 START = """async ({ url, token }) => {
   const { Gateway } = await import("/gateway.js");
   const seen = { states: [], events: [], gaps: 0 };
@@ -34,7 +34,7 @@ START = """async ({ url, token }) => {
 
 
 def plain_file(name: str) -> tuple[str, str]:
-    """A page with nothing in it, and beside it copies of the two modules."""
+    """An empty page with copies of the two modules."""
     if name in ("gateway.js", "feed.js"):
         return "text/javascript", (SCRIPTS / name).read_text()
     return "text/html", "<!doctype html><title>Theirs</title><p>Nothing of ours.</p>"
@@ -77,7 +77,7 @@ def test_module_works_standalone_with_access_token(plain: Page, gateway: FakeGat
 def test_two_missed_ticks_mean_lost_connection(plain: Page, gateway: FakeGateway) -> None:
     plain.clock.install()
     start(plain)
-    plain.clock.fast_forward(25_000)  # less than two ticks of 15 s, with some room for the clock that goes on by itself
+    plain.clock.fast_forward(25_000)  # less than two ticks of 15 s, with some margin because the clock continues
     assert gateway.connections == 1
     plain.clock.fast_forward(20_000)
     wait_until(plain, lambda: "waiting" in seen(plain)["states"])
@@ -109,7 +109,7 @@ def test_missing_sequence_number_is_reported_once(plain: Page, gateway: FakeGate
     assert seen(plain)["gaps"] == 1
     gateway.disconnect()
     until_state(plain, "ready", 2)
-    gateway.send(tick)  # numbers begin anew with each connection
+    gateway.send(tick)  # numbers restart with each connection
     wait_until(plain, lambda: len(seen(plain)["events"]) == 5)
     assert seen(plain)["gaps"] == 1
 
@@ -132,7 +132,7 @@ def test_session_is_followed_across_gap_and_reconnect(plain: Page, gateway: Fake
         KEY,
     )
     gateway.stream_text("r1", "a", 0)
-    gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="b", offset=1)  # it happened, and was not told
+    gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="b", offset=1)  # no event was delivered
     gateway.frame_seq += 1
     gateway.stream_text("r1", "c", 2)
     wait_until(plain, lambda: plain.evaluate("text") == "abc")
@@ -147,7 +147,7 @@ def test_unanswered_request_times_out(plain: Page, gateway: FakeGateway) -> None
     said = plain.evaluate("gateway.request('health', {}, { timeoutMs: 50 }).catch(({ code, retryable }) => ({ code, retryable }))")
     assert said == {"code": "TIMEOUT", "retryable": True}
     assert plain.evaluate("gateway.pending.size") == 0
-    gateway.respond_late("health", lambda params: {"ok": True})  # too late, and nobody minds
+    gateway.respond_late("health", lambda params: {"ok": True})  # too late, and without effect
     assert plain.evaluate("gateway.request('health').then(({ ok }) => ok)")
 
 
@@ -206,7 +206,7 @@ def test_closed_gateway_never_reconnects(plain: Page, gateway: FakeGateway) -> N
 
 @contextmanager
 def their_server() -> Iterator[str]:
-    """The same from a real server: a browser does not let a page that comes from nowhere talk to this host."""
+    """The same with a real server: browsers don't let a page without an origin connect to this host."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""What every answer carries, and what supervisors are told."""
+"""Headers of every response, and health probes."""
 
 from typing import Any
 

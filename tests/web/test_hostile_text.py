@@ -1,7 +1,7 @@
-"""What agents, people, tools and files say stays text, wherever it is shown: on the running installation, in a real browser.
+"""Text from agents, users, tools and files stays text wherever it is displayed: on a running installation, in a real browser.
 
-Each test sends all of hostile_text.py through one entry point and checks the pages behind it. Nothing may run, load remotely,
-break the content policy, or become an element that text cannot be.
+Each test sends all of hostile_text.py through one entry point and checks the pages that show it. Nothing may run, load remote
+content, violate the content policy, or become an element that text cannot be.
 """
 
 import json
@@ -36,7 +36,7 @@ from tests.web.sample_data import TIMEOUT_MS, long_timeout, open_all, open_chat
 from tools_app.models import Grant, McpServer, Plugin, PolicyTest
 
 ALL = "\n\n".join(STRINGS)
-TYPED = "\n\n".join(text for text in STRINGS if not text.startswith(STARTS_A_FENCE))  # shown as typed; with a fence, rendered
+TYPED = "\n\n".join(text for text in STRINGS if not text.startswith(STARTS_A_FENCE))  # as typed; rendered with a fence
 NAMES = [text for text in STRINGS if "\n" not in text]
 AGENTS = [FAMILIES[family][0][:100] for family in FAMILIES]
 
@@ -71,7 +71,7 @@ def page(window: tuple[Page, PageWatch]) -> Page:
 
 @pytest.fixture
 def watch(window: tuple[Page, PageWatch]) -> Iterator[PageWatch]:
-    """The test fails with all that was noticed while it ran."""
+    """Fail the test with everything that was noticed while it ran."""
     window[1].faults.clear()
     yield window[1]
     assert window[1].faults == []
@@ -79,7 +79,7 @@ def watch(window: tuple[Page, PageWatch]) -> Iterator[PageWatch]:
 
 @pytest.fixture
 def talk(page: Page, watch: PageWatch) -> Callable[..., None]:
-    """Say something in a session of its own, and look at it while it is new and again after a reload."""
+    """Send text in a new session, and check it live and again after a reload."""
 
     def say(key: str, prompt: str, arrived: Callable[[], None]) -> None:
         open_chat(page, key)
@@ -115,7 +115,7 @@ def test_hostile_message_with_code_is_harmless(page: Page, talk: Callable[..., N
 
 
 def test_each_hostile_string_alone_is_harmless(page: Page, watch: PageWatch) -> None:
-    """One spoils the next where they stand together, so each is rendered alone too, by the page's own renderer."""
+    """One text may spoil the next, so each is also rendered alone, by the page's own renderer."""
     open_chat(page, "agent:main:answered")
     page.evaluate(
         """async (texts) => {
@@ -200,7 +200,7 @@ def test_hostile_titles_and_agent_names_are_harmless(page: Page, watch: PageWatc
     for number, title in enumerate(NAMES):
         session = ensure_session(root, f"agent:main:titled-{number}")
         Session.objects.filter(pk=session.pk).update(title=title[:200], label=title)
-    inject_message(root, session, ALL)  # for the search, which knows what is said
+    inject_message(root, session, ALL)  # for the search, which covers message text
     for number, name in enumerate(AGENTS):
         Agent.objects.update_or_create(
             slug=f"hostile-{number}", defaults={"name": name, "model": "openai/fake-1", "instructions": ALL}
@@ -252,7 +252,7 @@ def test_hostile_text_on_overview_pages_is_harmless(page: Page, watch: PageWatch
 
 @pytest.fixture(scope="module")
 def rows(root: User) -> Iterator[None]:
-    """Rows of tables that the other tests have not filled."""
+    """Create rows of tables that the other tests have not filled."""
     session = ensure_session(root, "agent:main:administered")
     run = Run.objects.get(pk=lifecycle.accept_run(user=root, session=session, run_id="administered", prompt=ALL).pk)
     nasty = FAMILIES["raw html"][1]
@@ -322,7 +322,7 @@ def rows(root: User) -> Iterator[None]:
 
 @pytest.fixture
 def sign_in_rows(_reset_throttling: None) -> None:
-    """Rows of the tables that are emptied before each test."""
+    """Create rows of the tables that are emptied before each test."""
     nasty = FAMILIES["raw html"][1]
     FailedSignIns.objects.create(subject=nasty, failures=3, last_failed_at=clock.now())
     KnownAddress.objects.create(account=nasty, address=nasty, last_seen_at=clock.now())
@@ -355,7 +355,7 @@ def test_hostile_text_in_admin_is_harmless(page: Page, watch: PageWatch, rows: N
 
 
 def test_unsanitized_hostile_text_is_detected(browser: Browser, live: Stack) -> None:
-    """With neither sanitising nor a policy every family is heard or seen, so that silence above means something."""
+    """Without sanitizing and without a policy, every family is detected, so that silence above means something."""
     context = browser.new_context()
     page = context.new_page()
     watch = PageWatch(page, live.url)

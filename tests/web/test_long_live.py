@@ -1,4 +1,4 @@
-"""Much of everything, and a network that breaks, against a running installation."""
+"""Large amounts of data and a failing network, with a running installation."""
 
 import uuid
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_five_thousand_messages_load_in_pages_without_gaps(live: Stack, user: Us
     live.sign_in(page, user)
     page.goto(f"{live.url}/#{session.key}")
     expect(page.locator(".message.user").last).to_contain_text(f"user {TURNS}", timeout=PATIENCE)
-    assert len(page.evaluate(QUESTIONS)) < 200  # the newest page, and not all
+    assert len(page.evaluate(QUESTIONS)) < 200  # only the newest page
     for _ in range(4):
         first = page.evaluate(QUESTIONS)[0]
         page.locator("#log").evaluate("(log) => log.scrollTo(0, 0)")
@@ -56,7 +56,7 @@ def test_five_thousand_messages_load_in_pages_without_gaps(live: Stack, user: Us
     around = page.evaluate(QUESTIONS)
     assert 1251 in around
     assert len(around) < 200
-    page.locator("#log").evaluate("(log) => log.scrollTo(0, log.scrollHeight)")  # and on from there
+    page.locator("#log").evaluate("(log) => log.scrollTo(0, log.scrollHeight)")  # and more from there
     expect(page.locator(".message.user .text").last).not_to_have_text(f"user {around[-1]}", timeout=PATIENCE)
     phone = browser.new_context(**SIZES["phone"]).new_page()
     live.sign_in(phone, user)
@@ -106,7 +106,7 @@ def test_network_loss_mid_answer_loses_no_text(stack: Callable[..., Stack], user
         expect(answers(page)).not_to_be_empty(timeout=PATIENCE)
         network.cut()
         expect(page.locator("#connection")).not_to_have_text("Connected", timeout=PATIENCE)
-        send(page, '[[text="and another"]]')  # kept until there is a network again
+        send(page, '[[text="and another"]]')  # kept until the network is back
         network.restore()
         expect(answers(page).last).to_have_text("and another", timeout=PATIENCE)
         expect(page.locator("#stop")).to_be_hidden(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""What stands at a message, what one can do with it, and what others did to the conversation."""
+"""The footer of a message, its actions, and changes made by other users."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The pages about the policy in a real browser: asking, trying a rule, replay, conflicts, going back, the way from a tool card."""
+"""The policy pages in a real browser: queries, trying a rule, replay, conflicts, restoring, and the link from a tool card."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def kept_policy(database: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def patience() -> Iterator[None]:
-    expect.set_options(timeout=20_000)  # a loaded machine; how long something takes is not what is tested here
+    expect.set_options(timeout=20_000)  # for a loaded machine; speed is not tested here
     yield
     expect.set_options(timeout=None)
 
@@ -42,7 +42,7 @@ def olga(make_user: Callable[..., User]) -> User:
 
 @pytest.fixture
 def explain(page: Page, site: str, olga: User) -> Callable[..., Page]:
-    """Open the page with a question, signed in as an operator."""
+    """Open the page with a query, signed in as an operator."""
     sign_in(page, site, olga)
 
     def opened(address: str = "/policies/") -> Page:

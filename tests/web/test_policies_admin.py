@@ -1,4 +1,4 @@
-"""The form of a policy in the admin, in a real browser: fields of the scope, suggestions, and what is said while one types."""
+"""The policy form in the admin, in a real browser: fields of the scope, suggestions, and messages while typing."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ def kept_policy(database: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def patience() -> Iterator[None]:
-    expect.set_options(timeout=20_000)  # a loaded machine; how long something takes is not what is tested here
+    expect.set_options(timeout=20_000)  # for a loaded machine; speed is not tested here
     yield
     expect.set_options(timeout=None)
 

@@ -1,4 +1,4 @@
-"""Colours and language as a person wants them, and what the browser needs to install the page, through Django's test client."""
+"""A user's theme and language, and what browsers need to install the page, through Django's test client."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where one reads in a conversation: along with the answer, further up, older messages, a message that is linked to."""
+"""Reading a chat: following the answer, scrolling up, older messages, a linked message."""
 
 import re
 from typing import Any
@@ -48,7 +48,7 @@ def test_scrolled_up_view_stays_and_offers_jump(opened: Page, gateway: FakeGatew
     gateway.stream_text("r1", LONG, 0)
     expect(answers(opened).locator("p")).to_have_count(59)
     scroll_up(opened, 900)
-    opened.wait_for_timeout(200)  # the wheel's own motion
+    opened.wait_for_timeout(200)  # the wheel's momentum
     place = top(opened)
     gateway.stream_text("r1", "\n\n" + LONG, len(LONG))
     finish_message(gateway, LONG + "\n\n" + LONG)
@@ -79,7 +79,7 @@ def page_of(params: dict[str, Any], count: int) -> tuple[int, int]:
 
 
 def long_history(gateway: FakeGateway, count: int) -> None:
-    """A conversation of that many turns, of which a page holds twenty."""
+    """A chat of this many turns, of which a page holds twenty."""
 
     def history(params: dict[str, Any]) -> dict[str, Any]:
         first, last = page_of(params, count)
@@ -100,10 +100,10 @@ def test_scrolling_up_loads_older_messages_without_jumping(chat: Page, gateway: 
         place = chat.evaluate(FIRST_SEEN, 1200)
         expect(chat.locator(".run")).to_have_count(20 * pages)
         assert abs(chat.evaluate(PLACE_OF, place["id"]) - place["top"]) < 2
-    assert user_messages(chat) == [f"Question {n}" for n in range(101, 201)]  # in order, without a hole, none twice
+    assert user_messages(chat) == [f"Question {n}" for n in range(101, 201)]  # in order, without gaps or duplicates
 
 
-# Scroll so that so much is above, and tell which message is then the first on the screen and where it stands.
+# Scroll so that this much is above, and return the first message on the screen and its position.
 FIRST_SEEN = """async (above) => {
   const log = document.getElementById("log");
   log.scrollTop = above;

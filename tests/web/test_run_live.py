@@ -1,4 +1,4 @@
-"""The page of a run against a running installation: it follows while the run goes on, and stops it."""
+"""The run page with a running installation: it follows an active run and stops it."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from sessions_app.sessions.service import ensure_session
 from tests.harness.stack import Stack
 from tests.web.chat_page import OpenChat, on_phone, send
 
-PATIENCE = 40_000  # ms: a loaded machine starts a run late, and that is not what is tested here
+PATIENCE = 40_000  # ms: a loaded machine starts a run late, and speed is not tested here
 
 
 def opened(page: Page, live: Stack, user: User, prompt: str) -> tuple[Page, Run]:

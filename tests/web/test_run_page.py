@@ -1,4 +1,4 @@
-"""The page of a run: what the server says without scripts, and the recorder in a browser."""
+"""The run page: the server's part without scripts, and the timeline in a browser."""
 
 import json
 import re
@@ -93,7 +93,7 @@ def test_run_with_purged_events_shows_notice(user: User, flight: Run) -> None:
 
 @pytest.fixture
 def recorder(page: Page, gateway: FakeGateway, site: str, user: User, flight: Run) -> Page:
-    """The page with the recorder filled, on a desk."""
+    """The page with the timeline loaded, on desktop."""
     events = wire_events(recorded_events())
     gateway.answers["runs.events"] = lambda asked: answer(events, asked)
     sign_in(page, site, user)
@@ -103,7 +103,7 @@ def recorder(page: Page, gateway: FakeGateway, site: str, user: User, flight: Ru
 
 
 def answer(events: list[dict[str, Any]], asked: dict[str, Any], *, ended: bool = True) -> dict[str, Any]:
-    new = [event for event in events if event["seq"] > asked["afterSeq"]][:20]  # in pages, as long runs come
+    new = [event for event in events if event["seq"] > asked["afterSeq"]][:20]  # in pages, as for long runs
     more = bool(new) and new[-1]["seq"] < events[-1]["seq"]
     return {"id": asked["id"], "runId": "k1", "status": "completed", "ended": ended, "events": new, "more": more}
 

@@ -1,4 +1,4 @@
-"""The list of conversations against a gateway under the test's control: groups, marks, search, names, pins, undo, keys."""
+"""The chat list with a fake gateway: groups, marks, search, names, pins, undo, keys."""
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -58,14 +58,14 @@ def test_status_of_other_conversations_updates_live(chat: Page, gateway: FakeSes
     gateway.rows.append(row("other", "Elsewhere", age=HOUR))
     open_page(chat, site)
     element = item(chat, "Elsewhere").element_handle()
-    gateway.answers["sessions.list"] = None  # no list is needed to know
+    gateway.answers["sessions.list"] = None  # without loading the list
     gateway.phase("agent:main:other", "accepted", prompt="x")
     expect(item(chat, "Elsewhere").locator(".mark")).to_contain_text("Queued")
     gateway.phase("agent:main:other", "start")
     expect(item(chat, "Elsewhere").locator(".mark")).to_contain_text("Running")
     gateway.phase("agent:main:other", "end", aborted=False)
     expect(item(chat, "Elsewhere").locator(".mark")).to_contain_text("New")
-    assert element.evaluate("e => e.isConnected")  # the same element all the time
+    assert element.evaluate("e => e.isConnected")  # always the same element
 
 
 def test_five_hundred_conversations_are_paged(chat: Page, gateway: FakeSessions, site: str) -> None:
@@ -192,7 +192,7 @@ def test_list_works_by_keyboard(chat: Page, gateway: FakeSessions, site: str, ag
     expect(item(chat, "Alpha").get_by_role("link")).to_be_focused()
     chat.keyboard.press("End")
     expect(item(chat, "Beta").get_by_role("link")).to_be_focused()
-    assert chat.locator("#session-list li > a[tabindex='0']").count() == 1  # one stop of Tab
+    assert chat.locator("#session-list li > a[tabindex='0']").count() == 1  # a single tab stop
     chat.keyboard.press("ArrowRight")
     more = item(chat, "Beta").get_by_role("button", name="Actions")
     expect(more).to_be_focused()
@@ -230,7 +230,7 @@ def test_search_finds_and_opens_messages(chat: Page, gateway: FakeSessions, site
     open_page(chat, site)
     chat.get_by_label("Search all chats").fill("garden")
     expect(chat.locator("#found-note")).to_have_text("2 results")
-    expect(chat.locator("#found-list .snippet").first).to_have_text("…the <b>garden</b> shed")  # data, and no markup
+    expect(chat.locator("#found-list .snippet").first).to_have_text("…the <b>garden</b> shed")  # text, not markup
     expect(chat.locator("#found-list mark")).to_have_text(["garden", "Garden"])
     links = chat.locator("#found-list a")
     assert [link.get_attribute("href") for link in links.all()] == ["#agent%3Amain%3Amain/m7", "#agent%3Amain%3Atools"]
@@ -299,7 +299,7 @@ def test_list_is_a_drawer_on_phone(chat: Page, gateway: FakeSessions, site: str)
     choose(chat, "Trip", "Rename")
     expect(chat.get_by_label("Chat name")).to_be_focused()
     chat.keyboard.press("Escape")
-    chat.mouse.click(380, 400)  # beside it
+    chat.mouse.click(380, 400)  # next to it
     expect(chat.get_by_role("navigation")).to_be_hidden()
     chat.get_by_role("button", name="Chats").click()
     item(chat, "Trip").get_by_role("link").click()

@@ -1,4 +1,4 @@
-"""The list of conversations against a running installation: two windows in step, search, pin, archive, undo."""
+"""The chat list with a running installation: two windows in sync, search, pin, archive, undo."""
 
 import re
 from typing import Any
@@ -35,7 +35,7 @@ def test_list_updates_in_another_window(open_chat: OpenChat, page: Page) -> None
     send(first, "[[tokens=40 delay_ms=50]] count the sheep")
     expect(item(second, "count the sheep").locator(".mark")).to_have_text("Running", timeout=TIMEOUT_MS)
     answered(first)
-    # It was read where it was shown, so the other window does not call it new.
+    # It was read where it was shown, so the other window does not mark it as new.
     expect(item(second, "count the sheep").locator(".mark")).to_be_hidden(timeout=TIMEOUT_MS)
     choose(first, "count the sheep", "Rename")
     first.keyboard.type("Sheep")
@@ -60,7 +60,7 @@ def test_unseen_answer_is_marked_new(open_chat: OpenChat, user: User) -> None:
     page.get_by_role("button", name="New chat", exact=True).click()
     expect(item(page, "tell me later").locator(".mark")).to_be_hidden()
     unread = SessionMark.objects.filter(user=user, read_position__lt=F("session__entry_count"))
-    wait_until(page, lambda: not unread.exists())  # the server has heard of it
+    wait_until(page, lambda: not unread.exists())  # the server knows
     page.reload()
     expect(item(page, "tell me later")).to_be_visible(timeout=TIMEOUT_MS)
     expect(item(page, "tell me later").locator(".mark")).to_be_hidden()
@@ -76,7 +76,7 @@ def test_search_result_opens_the_message(open_chat: OpenChat) -> None:
     hit = page.locator("#found-list a").filter(has_text="Agent")
     for wanted, marked, said in (
         ("ZEPHYR hil", ["zephyr", re.compile("hil")], "zephyr"),
-        ("天气很好", ["天气很好"], "适合散步"),  # in the middle of words that have no blanks between them
+        ("天气很好", ["天气很好"], "适合散步"),  # in the middle of text without spaces
     ):
         show_chat_list(page)
         page.get_by_role("button", name="New chat", exact=True).click()
@@ -131,7 +131,7 @@ def test_details_show_the_last_run(open_chat: OpenChat, user: User) -> None:
     page.locator("#thinking-level").select_option("low")
     wait_until(page, Session.objects.filter(owner=user, thinking_level="low").exists)
     page.reload()
-    if is_phone(page):  # a sheet over the conversation, so it does not stay open
+    if is_phone(page):  # a drawer over the chat, so it closes
         page.get_by_role("button", name="Details").click()
     expect(page.locator("#thinking-level")).to_have_value("low", timeout=TIMEOUT_MS)
     expect(page.locator("#usage")).to_contain_text("tokens")
@@ -146,7 +146,7 @@ def test_agent_and_model_are_selectable_with_context_meter(open_chat: OpenChat, 
     send(page, '[[text="from the agent"]] which one?')
     answered(page, "from the agent")
     page.locator("#model").select_option("openai/gpt-5-mini")
-    wait_until(page, Session.objects.filter(owner=user, model="openai/gpt-5-mini").exists)  # else the message might be there first
+    wait_until(page, Session.objects.filter(owner=user, model="openai/gpt-5-mini").exists)  # otherwise it might arrive first
     send(page, '[[text="from the model"]] and now?')
     answered(page, "from the model")
     expect(page.locator(".message.assistant footer").last).to_contain_text("gpt-5-mini", timeout=TIMEOUT_MS)

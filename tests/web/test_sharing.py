@@ -1,4 +1,4 @@
-"""A conversation that people share, in the browsers of two of them against a running installation."""
+"""A shared chat in the browsers of two members, with a running installation."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ def named(make_user: Any, name: str, display_name: str) -> User:
 
 @pytest.fixture
 def opened(live: Stack, browser: Browser) -> Iterator[Open]:
-    """Open the page as somebody, in a browser of their own: opened(ada, key)."""
+    """Open the page as a user in a separate browser: opened(ada, key)."""
     contexts = []
 
     def open_page(user: User, key: str = "", **size: Any) -> Page:
@@ -70,7 +70,7 @@ def opened(live: Stack, browser: Browser) -> Iterator[Open]:
 
 @pytest.fixture
 def plan(make_session: Any, ada: User) -> Session:
-    """A conversation of Ada's, which nobody has written in."""
+    """An empty chat of Ada's."""
     session: Session = make_session(ada, "agent:main:plan")
     session.title = "The plan"
     session.save(update_fields=["title"])
@@ -92,7 +92,7 @@ def people(page: Page) -> Locator:
 
 
 def let(page: Page, user: User, role: str | None) -> None:
-    """As the owner does it: then those who look at it are told."""
+    """Like the owner does: members who have it open are notified."""
     section = people(page)
     known = section.get_by_label(f"Permissions for {user.username}")
     if role is None:
@@ -117,7 +117,7 @@ def field(page: Page) -> Locator:
     return page.get_by_label("Message", exact=True)
 
 
-# Who is in it
+# Members
 
 
 def test_owner_shares_and_unshares_conversation(opened: Open, plan: Session, ada: User, bert: User) -> None:
@@ -207,7 +207,7 @@ def test_guest_has_own_pins_but_cannot_rename(opened: Open, plan: Session, ada: 
     expect(page.locator("#title")).to_have_text("The plan")
 
 
-# What is said in it
+# Messages
 
 
 def test_participants_see_live_answer_and_its_sender(opened: Open, plan: Session, ada: User, bert: User) -> None:
@@ -230,7 +230,7 @@ def test_participants_see_live_answer_and_its_sender(opened: Open, plan: Session
         page.reload()
         expect(answers(page)).to_have_count(2)
         expect(page.locator(".message.user.of-other .author")).to_have_text(other.username)
-        expect(page.get_by_role("button", name="Regenerate")).to_have_count(1)  # of what one has asked oneself
+        expect(page.get_by_role("button", name="Regenerate")).to_have_count(1)  # of one's own questions
         expect(page.get_by_role("button", name="Edit and resend")).to_have_count(1)
 
 
@@ -271,7 +271,7 @@ def test_viewer_is_read_only_until_granted_write_access(opened: Open, plan: Sess
     his.reload()
     expect(his.locator("#composer.viewing")).to_be_visible()
     let(hers, bert, "writer")
-    expect(field(his)).to_have_value("half a thought")  # a draft is kept for this conversation, too
+    expect(field(his)).to_have_value("half a thought")  # drafts are kept for this chat too
     ask(his, '[[text="Two"]] second', "Two")
     his.get_by_role("button", name="New chat", exact=True).click()
     expect(field(his)).to_be_focused()
@@ -360,7 +360,7 @@ def test_message_link_works_for_all_participants(opened: Open, plan: Session, ad
     hers.wait_for_function(COPIED, arg=shared(plan))
 
 
-# How it looks
+# Layout
 
 
 @pytest.mark.parametrize("size", [{"viewport": {"width": 1280, "height": 860}}, PHONE], ids=["desk", "phone"])

@@ -1,4 +1,4 @@
-"""The red button and the banner: who gets them, what they say, and the whole story in a browser beside a running installation."""
+"""The stop button and the banner: who sees them, their text, and the whole workflow in a browser with a running installation."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -55,7 +55,7 @@ def test_operator_freezes_and_resumes_with_reasons(operator: User) -> None:
     assert (made.scope, made.by, made.reason) == ("all", operator, "it deletes files")
     page = client.get("/stops/").content.decode()
     assert f'id="stop-{made.pk}"' in page
-    assert 'class="remark good"' not in page  # what was just done is no good news
+    assert 'class="remark good"' not in page  # a warning, although the action succeeded
     assert "Everything is frozen." in page
     assert "it deletes files" in page
     assert 'value="all"' in page
@@ -133,7 +133,7 @@ def test_run_page_shows_operator_button_and_public_banner(operator: User, user: 
 
 
 def test_frozen_run_completes_after_resume(page: Page, live: Stack, operator: User) -> None:
-    """A run is under way; the button on the dashboard stops it; the chat says why; resuming brings the whole answer."""
+    """While a run is active, the button on the dashboard freezes it; the chat shows why; resuming completes the answer."""
     live.sign_in(page, operator)
     key = "agent:main:halted"
     open_page(page, f"{live.url}/#{key.replace(':', '%3A')}")

@@ -22,7 +22,7 @@ def test_thinking_shows_timer_then_duration(opened: Page, gateway: FakeGateway) 
 
 
 def test_manual_tool_call_shows_no_error_or_retry(stored: Callable[..., Page]) -> None:
-    """Nothing failed, and there is nothing to ask the model again."""
+    """Nothing failed, so there is nothing to retry."""
     call = {"type": "toolCall", "id": "c1", "name": "glob", "arguments": {"pattern": "*"}}
     asked = stored_message("assistant", "", 1, content=[call], stopReason="invoked")
     page = stored([stored_message("user", "Run the tool `glob`", 1), asked])
@@ -115,7 +115,7 @@ def test_reduced_motion_disables_animations(opened: Page, gateway: FakeGateway) 
     gateway.send_event("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
     gateway.send_event("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make"})
     expect(opened.locator(".tool")).to_contain_text("running")
-    opened.wait_for_function(f"() => ({MOVING})() > 0")  # there is something to keep still
+    opened.wait_for_function(f"() => ({MOVING})() > 0")  # the page has something to hold its position
     opened.emulate_media(reduced_motion="reduce")
     assert opened.evaluate(MOVING) == 0
     gateway.send_event("r1", "tool", phase="start", name="read", toolCallId="c2", args={})
@@ -134,5 +134,5 @@ def test_images_are_shown_and_files_are_linked(stored: Callable[..., Page], chat
     page = stored([question])
     expect(page.get_by_role("img", name="cat.png")).to_have_attribute("src", re.compile(r"/attachments/a1/$"))
     expect(page.get_by_role("link", name="report.pdf 183 kB")).to_have_attribute("href", "/attachments/a2/")
-    expect(page.get_by_role("link", name="x.svg")).to_be_visible()  # never drawn, only offered
+    expect(page.get_by_role("link", name="x.svg")).to_be_visible()  # never displayed, only downloadable
     assert page.locator("#log img").count() == 1

@@ -1,4 +1,4 @@
-"""A program in a terminal of its own: what it shows is read as text, and keys are typed into it."""
+"""A program in its own terminal: its screen is read as text, and keys are typed into it."""
 
 import fcntl
 import os
@@ -38,14 +38,14 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """All that was ever shown, without colours and movements."""
+        """Everything ever displayed, without colors and cursor movements."""
         return ESCAPES.sub("", self._raw.decode(errors="replace"))
 
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
     def wait_for(self, words: str, seconds: float) -> None:
-        """Until they are shown; what was shown before counts too."""
+        """Wait until the texts are displayed; earlier output counts too."""
         end = time.monotonic() + seconds
         while words not in self.shown:
             left = end - time.monotonic()

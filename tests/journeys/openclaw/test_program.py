@@ -1,4 +1,4 @@
-"""OpenClaw's own command line and terminal UI, the released program unchanged, pointed at Clawsite."""
+"""OpenClaw's own command line and terminal UI, the released program unchanged, connected to Clawsite."""
 
 import itertools
 import json
@@ -16,13 +16,13 @@ from tests.harness.stack import Stack
 from tests.journeys.openclaw.terminal import Terminal
 from tests.protocol.openclaw.packages import modules, node
 
-PATIENCE = 120.0  # it takes 3 s to start, the terminal UI 8, and several times that on a busy machine
+PATIENCE = 120.0  # it takes 3 s to start (the terminal UI 8), and several times that on a busy machine
 ESCAPE = "\x1b"
 _numbers = itertools.count(1)
 
 
 class OpenClaw:
-    """The program with a home of its own, in which it keeps its settings, its device key and its device token."""
+    """The program with its own home directory, for its settings, device key and device token."""
 
     def __init__(self, home: Path, url: str, token: str) -> None:
         self.state = home / ".openclaw"
@@ -36,7 +36,7 @@ class OpenClaw:
         self.remember({"url": url, "token": token})
 
     def remember(self, gateway: dict[str, str]) -> None:
-        """Its settings: where the gateway is."""
+        """Its settings: the address of the gateway."""
         (self.state / "openclaw.json").write_text(json.dumps({"gateway": {"mode": "remote", "remote": gateway}}))
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -94,7 +94,7 @@ def test_read_only_cli_commands_show_current_state(live, tmp_path, make_user):
     OpenClaw(tmp_path / "said", *at_gateway).run("agent", "--agent", "main", "--session-key", key, "-m", "say [[tokens=3]]")
 
     def look(command: str) -> str:
-        """Each has a home of its own, so that two can be asked at once."""
+        """Each has its own home directory, so that two can run at the same time."""
         done = OpenClaw(tmp_path / command.replace(" ", ""), *at_gateway).run(*command.split())
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
@@ -124,7 +124,7 @@ def test_tui_chats_aborts_and_reconnects_with_device_token(openclaw, session, ma
         first.wait_for("w3 w4", PATIENCE)
         openclaw.call("chat.send", sessionKey=session, message="said elsewhere", idempotencyKey=f"{session} elsewhere")
         first.wait_for("said elsewhere", PATIENCE)
-    openclaw.remember({"url": openclaw.url})  # without a token: that of the device is all it has
+    openclaw.remember({"url": openclaw.url})  # without an access token: it only has its device token
     with openclaw.terminal("--session", session) as second:
         second.wait_for("gateway connected", PATIENCE)
         second.wait_for("said elsewhere", PATIENCE)

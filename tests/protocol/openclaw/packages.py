@@ -1,7 +1,7 @@
 """OpenClaw's published packages, at the versions and with the checksums of a package-lock.json.
 
-They are test-only and not in the repository: npm fetches them once, from whatever registry it is set to, into a folder of the
-virtual environment. Node itself comes with the development requirements.
+They are test-only and not in the repository: npm fetches them once, from the configured registry, into a directory of the virtual
+environment. Node itself is one of the development requirements.
 """
 
 import fcntl
@@ -33,11 +33,11 @@ def node() -> Path:
 
 @functools.cache
 def modules(lists: Path = HERE) -> Path:
-    """The folder that holds node_modules with what the two files in `lists` name: the protocol and the client, or others."""
+    """Return the directory with the node_modules of the two files in `lists`: the protocol and the client, or others."""
     digest = hashlib.sha256(b"".join((lists / name).read_bytes() for name in WANTED)).hexdigest()[:12]
     folder = Path(sys.prefix) / f"openclaw-packages-{digest}"
     with (folder.parent / ".openclaw-packages.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the workers of pytest-xdist come at once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # pytest-xdist workers may do this concurrently
         if not folder.is_dir():
             _fetch(lists, folder)
     return folder
@@ -45,7 +45,7 @@ def modules(lists: Path = HERE) -> Path:
 
 @functools.cache
 def published() -> dict[str, Any]:
-    """The JSON Schema of OpenClaw's protocol: its methods with their scopes, and its shapes."""
+    """The JSON Schema of OpenClaw's protocol: its methods with their scopes, and its types."""
     folder = modules() / "node_modules" / "@openclaw" / "gateway-protocol"
     return dict(json.loads((folder / "protocol.schema.json").read_text()))
 

@@ -1,4 +1,4 @@
-"""The methods of OpenClaw that do not exist here are told with a reason each, in docs/openclaw-clients.md."""
+"""OpenClaw's methods that don't exist here are listed with a reason in docs/openclaw-clients.md."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,11 @@ from clawsite.gateway.server import registry
 from tests.protocol.openclaw.test_schema import published
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openclaw-clients.md"
-HANDSHAKE = {"connect"}  # not in the registry: it comes before there is somebody who could call
+HANDSHAKE = {"connect"}  # not in the registry: it precedes authentication
 
 
 def rows() -> list[str]:
-    """What the first column of the tables names: a method, or `family.*` for all that begins so."""
+    """Return the first column of the tables: a method, or `family.*` for all methods with that prefix."""
     _, _, section = DOCUMENT.read_text().partition("## Methods that are not available")
     columns = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     return [name for column in columns for name in re.findall(r"`([^`]+)`", column)]

@@ -1,4 +1,4 @@
-"""Questions about commands, their events and grants, judged by the JSON Schema that OpenClaw publishes."""
+"""Approval requests, their events and grants, checked against the JSON Schema that OpenClaw publishes."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
 KEY = "agent:main:main"
-# Each way in which a question can end.
+# Each way in which a request can end.
 ENDS = {
     "allowed once": ("allow-once", {}),
     "allowed for a while": ("allow-for", {"for": {"seconds": 600}}),
@@ -29,7 +29,7 @@ def people(make_user):
 
 
 async def end(how: str, question: Approval, approver: Any) -> Any:
-    """The answer of approval.resolve, where somebody answers."""
+    """Return the response of approval.resolve, for an approver."""
     decision, more = ENDS[how]
     if decision:
         return await approver.call("approval.resolve", {"id": str(question.pk), "kind": "exec", "decision": decision, **more})

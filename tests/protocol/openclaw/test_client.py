@@ -1,4 +1,4 @@
-"""OpenClaw's published client against our gateway: connects, sends, streams, stops, comes back."""
+"""OpenClaw's published client against our gateway: it connects, sends, streams, stops and reconnects."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ PATIENCE = 60.0  # node takes a second to start, more on a busy machine
 
 
 class OpenClaw:
-    """A node process with the client in it."""
+    """A node process with the client."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -143,7 +143,7 @@ async def test_openclaw_client_understands_errors(openclaw, address, make_user, 
 
 
 async def test_openclaw_client_with_approvals_scope_lists_requests(openclaw, address, make_user, make_token):
-    """As `openclaw gateway call exec.approval.list` does: it asks for the published scope of the method."""
+    """As `openclaw gateway call exec.approval.list` does: it requests the published scope of the method."""
     approver = make_token(make_user("Approver", name="ben"))
     hello = await connected(openclaw, address, approver, scopes=["operator.approvals"])
     assert hello["auth"]["scopes"] == ["operator.approvals"]

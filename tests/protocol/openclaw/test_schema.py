@@ -1,7 +1,7 @@
-"""What a client of protocol 4 is sent, judged by the JSON Schema that OpenClaw publishes.
+"""What a protocol 4 client receives, checked against the JSON Schema that OpenClaw publishes, with closed objects.
 
-Its objects are closed. Frames must match to the letter, because its client drops others. Payloads may say more, which its
-clients pass over, but only under the names in OURS: nothing is added by accident, or under a name that means something else.
+Frames must match exactly, because its client drops others. Payloads may have additional properties, which its clients ignore, but
+only those in OURS: nothing is added by accident, or under a name with another meaning.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ PARAMS = {
     "exec.approval.waitDecision": "ExecApprovalGetParams",
     "agent.identity.get": "AgentIdentityParams",
 }
-OF_NODES = {"commands", "caps", "permissions", "pathEnv"}  # that one declares: who lets it in has to know
-# What we say besides, by the place in which it stands.
+OF_NODES = {"commands", "caps", "permissions", "pathEnv"}  # those that it declares: the approver has to see them
+# Our additional properties, by the path where they appear.
 OURS = {
     "ExecApprovalGrantsListResult": {"grants/*": {"usesLeft", "scope", "subject", "line", "entries", "givenBy"}},
     "HelloOk": {"snapshot": {"epoch"}, "snapshot/health": {"runs", "lanes", "workers", "stopped"}},
@@ -123,7 +123,7 @@ async def test_session_list_matches_openclaw_schema(client):
     described = (await client.call("sessions.describe", {"key": KEY}))["session"]
     assert rows
     for row in [*rows, described]:
-        # Nothing is null on the wire here where OpenClaw leaves a name out, so that what was cleared can be told.
+        # OpenClaw omits these properties; here they are null, so that a cleared value can be recognized.
         assert list(faults("SessionRow", {name: value for name, value in row.items() if value is not None})) == []
 
 
@@ -191,7 +191,7 @@ async def test_direct_tool_call_matches_openclaw_schema(stack, make_user):
 
 
 async def test_devices_and_nodes_match_openclaw_schema(sockets, make_user, make_token):
-    """An operator's device and a node, from their wish to be let in; the node is asked with parameters and without."""
+    """Yield an operator's device and a node, from the pairing request on; the node is invoked with and without parameters."""
     mine = {"token": make_token(make_user("Operator", "User"))}
     pairing = await sockets.connect(mine["token"])
     desk, node = FakeDevice(), FakeDevice()
@@ -262,6 +262,6 @@ def test_every_openclaw_parameter_is_supported_or_rejected_with_reason():
 
 
 def _words(field: Any) -> list[str]:
-    """Under which a parameter may be given."""
+    """Return the names under which a parameter is accepted."""
     given = field.validation_alias
     return list(given.choices) if hasattr(given, "choices") else [given or field.alias]

@@ -1,7 +1,7 @@
-"""The scope of every method that OpenClaw has too is the one it publishes, but for those that are named here, each with the reason.
+"""The scope of every method that OpenClaw also has is the one it publishes, except for those listed here with a reason.
 
-Its clients ask for the published scope of what they call, and for nothing else. Who asks for `operator.admin` is given all that
-the account may do, so that a method that needs less here is not refused to them.
+Its clients request the published scope of the methods they call, and no others. A request for `operator.admin` grants all scopes of
+the account, so a method that needs less here still works for them.
 """
 
 from clawsite.gateway.server import docs_intro, registry
