@@ -39,7 +39,7 @@ def model(settings, monkeypatch):
 
 
 async def planned(user, session, **options):
-    """The plan of a run that was started by this message."""
+    """Return the plan of a run started by this message."""
     await db.write(
         lambda: lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi", request=RunRequest.from_json(options)),
         alone=True,
@@ -122,7 +122,7 @@ def test_unspecified_model_falls_back_to_agent_model(model, policy, settings):
         assert asked()["image"].params == {"model": "deepseek/deepseek-chat"}
     finally:
         Agent.objects.filter(slug="main").update(model="")
-    assert "image" not in asked(provider="deepseek")  # some of its models may see
+    assert "image" not in asked(provider="deepseek")  # visible for some of its models
     assert asked(provider="anthropic")["apply_patch"].params == {"model": "anthropic/*"}
 
 

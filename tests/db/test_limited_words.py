@@ -118,7 +118,7 @@ def test_replies_in_webhook_session_are_untrusted_in_fork(user, make_session):
 
 
 def test_replies_are_unmarked_if_session_key_is_ignored(user, make_session, monkeypatch):
-    """Deliberate fault: the key of the conversation does not count."""
+    """Deliberate fault: the session key is ignored."""
     monkeypatch.setattr(queue, "reader_origin", lambda request, _: origin_of_run(request))
     assert answers_of_a_person_left_unmarked(user, make_session(user, "agent:main:hook:news:1"))
 

@@ -150,7 +150,7 @@ def test_viewer_cannot_wake_session(user, session, make_user):
 
 
 def limited_runs(session):
-    """Webhooks of the runs that wait to start, in order."""
+    """Return the webhooks of the queued runs, in order."""
     return [run.request.origin.webhook for run in Run.objects.filter(session=session, status="accepted").order_by("pk")]
 
 
