@@ -17,24 +17,24 @@ from agents.context import token_count
 from agents.context.compaction import summarize
 from agents.context.compaction.facts import CompactionFacts, collect_facts
 from agents.context.compaction.summarize import HistoryItem, KeepLimits, Summary
-from agents.context.history import History, format_summary, load_history
+from agents.context.history import History, format_summary
 from agents.deltas import OpenMessage
 from agents.instrumentation import ModelInstrumentation
 from agents.llm.base import FailureKind, ProviderError, Usage
 from agents.llm.events import Replied
 from agents.llm.messages import Message, UserMessage
-from agents.llm.prices import calculate_cost_microusd, find_context_window, takes_images
+from agents.llm.prices import calculate_cost_microusd, find_context_window
 from agents.llm.retry import ask_model
 from agents.llm.summary_prompt import SUMMARY_SYSTEM_PROMPT
-from agents.prepare.run_plan import RunPlan
+from agents.prepare.model_plan import ModelPlan, reload_history
 from clawsite.infra import db
 from sessions_app.events.journal import NewEntry, NewEvent, new_message_id
 from sessions_app.models import Run
-from sessions_app.run_request import Compaction, reader_origin
+from sessions_app.run_request import Compaction
 from sessions_app.runs import lifecycle, queue
 from sessions_app.runs.compaction_requests import COMPACTED, NOTHING_TO_COMPACT
 from sessions_app.runs.queue import ClaimedRun
-from sessions_app.transcript.messages import INCLUDES_OTHERS_KEY, MAX_HISTORY_ENTRIES, SUMMARIZED_THROUGH_KEY, read_model_history
+from sessions_app.transcript.messages import INCLUDES_OTHERS_KEY, MAX_HISTORY_ENTRIES, SUMMARIZED_THROUGH_KEY
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +63,8 @@ class ContextAlmostFull(Exception):
 class _CompactionJob:
     """Summarize the first `cut` parts of the history."""
 
-    plan: RunPlan
-    past: History
+    plan: ModelPlan
+    history: History
     cut: int
     why: CompactionTrigger
     window: int
@@ -73,15 +73,15 @@ class _CompactionJob:
 
     @property
     def summarized(self) -> Sequence[HistoryItem]:
-        return [part for part in self.past.parts[: self.cut] if not part.opens]
+        return [part for part in self.history.parts[: self.cut] if not part.opens]
 
     @property
     def kept_verbatim(self) -> Sequence[HistoryItem]:
-        return [part for number, part in enumerate(self.past.parts) if number >= self.cut or part.opens]
+        return [part for number, part in enumerate(self.history.parts) if number >= self.cut or part.opens]
 
     @property
     def is_untrusted(self) -> bool:
-        return self.past.summary_is_untrusted or any(part.is_untrusted for part in self.summarized)
+        return self.history.summary_is_untrusted or any(part.is_untrusted for part in self.summarized)
 
 
 class Compactor:
@@ -90,21 +90,21 @@ class Compactor:
     def __init__(self, claimed: ClaimedRun, message: OpenMessage, span: str) -> None:
         self._claimed, self._open, self._span = claimed, message, span
         self._attempts_in_a_row = 0  # since the last model answer
-        self._fixed_tokens: tuple[RunPlan, int] | None = None  # tokens of instructions and tools, counted once per plan
+        self._fixed_tokens: tuple[ModelPlan, int] | None = None  # tokens of instructions and tools, counted once per plan
 
     def reset_attempts(self) -> None:
         self._attempts_in_a_row = 0
 
-    def check(self, plan: RunPlan, messages: Sequence[Message]) -> None:
+    def check(self, plan: ModelPlan, messages: Sequence[Message]) -> None:
         """Raise ContextAlmostFull when it is time to compact, but not right after a compaction: ask the model first."""
-        if self._attempts_in_a_row or plan.invoked_call:
+        if self._attempts_in_a_row or plan.run.invoked_call:
             return
         window, used = _context_window(plan), sum(map(token_count.count_message_tokens, messages))
         is_full = self._count_fixed_tokens(plan) + used > COMPACT_THRESHOLD * window and used > MIN_SAVING * window
         if is_full or len(messages) > MAX_MESSAGES:
             raise ContextAlmostFull
 
-    async def make_room(self, plan: RunPlan, full: ProviderError | ContextAlmostFull) -> RunPlan:
+    async def make_room(self, plan: ModelPlan, full: ProviderError | ContextAlmostFull) -> ModelPlan:
         """Return the plan with a shorter history. Re-raise `full` if it is not about length or compacting did not help."""
         if isinstance(full, ProviderError) and full.kind is not FailureKind.CONTEXT_OVERFLOW:
             raise full
@@ -116,16 +116,16 @@ class Compactor:
             if isinstance(full, ContextAlmostFull):
                 return plan  # ask the model anyway: the request may still fit
             raise _still_too_long_error(full, number)
-        return replace(plan, past=await self._read_history(plan))
+        return await reload_history(plan)
 
-    async def run_compaction(self, plan: RunPlan, requested: Compaction) -> None:
+    async def run_compaction(self, plan: ModelPlan, requested: Compaction) -> None:
         """Carry out a run that only compacts. The summary and the end of the run are one commit."""
-        past, window = plan.past, _context_window(plan)
+        history, window = plan.history, _context_window(plan)
         max_lines = requested.max_lines
         keep = KeepLimits(window, messages=max_lines) if max_lines else KeepLimits(int(window * KEEP_SHARES[0]), turns=KEEP_TURNS)
-        cut = summarize.choose_cut(past.parts, keep)
+        cut = summarize.choose_cut(history.parts, keep)
         if cut:
-            job = _CompactionJob(plan, past, cut, CompactionTrigger.MANUAL, window, requested.instructions, not max_lines)
+            job = _CompactionJob(plan, history, cut, CompactionTrigger.MANUAL, window, requested.instructions, not max_lines)
             await self._compact(job, will_retry=False)
             return
         end = NewEvent("compaction", {"phase": "end", "willRetry": False, "completed": False, "reason": NOTHING_TO_COMPACT})
@@ -133,23 +133,23 @@ class Compactor:
             events=[end, self._last_event(NOTHING_TO_COMPACT)], to=Run.Status.COMPLETED, reason=NOTHING_TO_COMPACT
         )
 
-    async def _plan_job(self, plan: RunPlan, why: CompactionTrigger, number: int) -> _CompactionJob | None:
+    async def _plan_job(self, plan: ModelPlan, why: CompactionTrigger, number: int) -> _CompactionJob | None:
         """Return None if nothing more can be cut or the attempts are used up."""
         if number >= len(KEEP_SHARES):
             return None
-        past = await self._read_history(plan)
+        history = (await reload_history(plan)).history
         around = self._count_fixed_tokens(plan)
-        size = around + sum(map(token_count.count_message_tokens, past.messages))
+        size = around + sum(map(token_count.count_message_tokens, history.messages))
         # A request that the provider rejected exceeds the context, whatever the catalog says.
         window = min(_context_window(plan), size) if why is CompactionTrigger.REFUSED else _context_window(plan)
         room = int(max(window - around, window // 10) * KEEP_SHARES[number])
-        cut = summarize.choose_cut(past.parts, KeepLimits(room, messages=MAX_KEPT_MESSAGES))
-        return _CompactionJob(plan, past, cut, why, window) if cut else None
+        cut = summarize.choose_cut(history.parts, KeepLimits(room, messages=MAX_KEPT_MESSAGES))
+        return _CompactionJob(plan, history, cut, why, window) if cut else None
 
     async def _compact(self, job: _CompactionJob, *, will_retry: bool) -> bool:
         """Summarize and store the summary. If the model fails, return False if the run can continue without it, else raise."""
         failed = {"phase": "end", "willRetry": False, "completed": False}
-        before = self._count_fixed_tokens(job.plan) + sum(map(token_count.count_message_tokens, job.past.messages))
+        before = self._count_fixed_tokens(job.plan) + sum(map(token_count.count_message_tokens, job.history.messages))
         start = {"phase": "start", "reason": str(job.why), "tokensBefore": before, "summarised": len(job.summarized)}
         void = self._open.void()
         self._open.begin("", 1)
@@ -173,7 +173,7 @@ class Compactor:
 
     async def _summarize(self, job: _CompactionJob, usages: list[Usage]) -> Summary:
         messages = [part.message for part in job.summarized]
-        before = _previous_summary(job.past)
+        before = _previous_summary(job.history)
         if not job.asks_model:
             return summarize.summarize_without_model(messages, before, "no model was used")
 
@@ -184,7 +184,7 @@ class Compactor:
             messages, before=before, instructions=job.instructions, ask=ask, window=job.window
         )
 
-    async def _ask(self, plan: RunPlan, prompt: str, usages: list[Usage]) -> str:
+    async def _ask(self, plan: ModelPlan, prompt: str, usages: list[Usage]) -> str:
         # The caller's parameters, such as response format or length, apply to its own answer only.
         request = replace(
             plan.request, messages=(UserMessage(prompt),), system=SUMMARY_SYSTEM_PROMPT, tools=(), parameters={}, thinking=""
@@ -202,9 +202,8 @@ class Compactor:
         self, job: _CompactionJob, summary: Summary, usages: Sequence[Usage], before: int, *, will_retry: bool
     ) -> None:
         claimed, plan = self._claimed, job.plan
-        facts = collect_facts(
-            (part.message for part in job.summarized), CompactionFacts.from_meta(job.past.summary.meta if job.past.summary else {})
-        )
+        earlier = CompactionFacts.from_meta(job.history.summary.meta if job.history.summary else {})
+        facts = collect_facts((part.message for part in job.summarized), earlier)
         blocks = [{"type": "text", "text": text} for text in (summary.text, facts.as_text()) if text]
         text = "\n\n".join(block["text"] for block in blocks)
         after = (
@@ -221,7 +220,7 @@ class Compactor:
         numbers |= {"leftOut": summary.left_out} if summary.left_out else {}
         used = Usage(sum(usage.input_tokens for usage in usages), sum(usage.output_tokens for usage in usages))
         costs = [calculate_cost_microusd(plan.model.display_name, usage) or 0 for usage in usages]
-        last = max(job.past.parts[: job.cut], key=lambda part: part.position)
+        last = max(job.history.parts[: job.cut], key=lambda part: part.position)
         meta = {SUMMARIZED_THROUGH_KEY: last.id, "reason": str(job.why), **numbers, **facts.to_meta()}
         # The originals leave the history together with their envelopes, so their summary needs one too.
         meta |= {INCLUDES_OTHERS_KEY: True} if job.is_untrusted else {}
@@ -247,17 +246,10 @@ class Compactor:
     async def _publish_step(self, **step: Any) -> None:
         await db.write(queue.write_step, self._claimed, key=str(self._claimed.session_id), **step)
 
-    async def _read_history(self, plan: RunPlan) -> History:
-        """Read the stored history, including everything this run has done."""
-        claimed = self._claimed
-        reader = reader_origin(claimed.request, claimed.session_key)
-        entries = await db.read(read_model_history, claimed.session_id, claimed.generation, claimed.pk, reader)
-        return await load_history(claimed, entries, plan.workspace, takes_images=takes_images(plan.model.display_name))
-
     def _last_event(self, reason: str) -> NewEvent:
         return lifecycle.build_end_event(Run.Status.COMPLETED, reason, startedAt=self._claimed.started_ms)
 
-    def _count_fixed_tokens(self, plan: RunPlan) -> int:
+    def _count_fixed_tokens(self, plan: ModelPlan) -> int:
         if self._fixed_tokens is None or self._fixed_tokens[0].request is not plan.request:
             self._fixed_tokens = (
                 plan,
@@ -266,16 +258,16 @@ class Compactor:
         return self._fixed_tokens[1]
 
 
-def _context_window(plan: RunPlan) -> int:
+def _context_window(plan: ModelPlan) -> int:
     return find_context_window(plan.model.display_name) or DEFAULT_CONTEXT_WINDOW
 
 
-def _previous_summary(past: History) -> str:
+def _previous_summary(history: History) -> str:
     """Return the previous summary without the appended fact lists, which are stored separately."""
-    if past.summary is None:
+    if history.summary is None:
         return ""
-    first = past.summary.content[0] if past.summary.content else {}
-    return first["text"] if first.get("type") == "text" else past.summary.text
+    first = history.summary.content[0] if history.summary.content else {}
+    return first["text"] if first.get("type") == "text" else history.summary.text
 
 
 def _still_too_long_error(refused: ProviderError, times: int) -> ProviderError:

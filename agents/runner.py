@@ -1,6 +1,7 @@
 """Work on one run, from claim to end.
 
-    1 resolve model   2 choose credentials   3 take the session   4 build tools   5 load history     (prepare/run_plan.py)
+    1 take the session: done by the claim; every later write checks its lease
+    2 resolve model   3 choose credentials   4 build tools   5 load history        (prepare/: RunPlan, then ModelPlan)
     6 stream          7 execute tools                                              (loop.py, tool_calls/turns.py)
     8 persist                                                                      (here, through run_store.py)
 
@@ -14,20 +15,18 @@ import logging
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 
 from agents.compactor import Compactor, ContextAlmostFull
-from agents.context.image_limit import limit_images
 from agents.deltas import TEXT, THINKING, DeltaSource, DeltaWriter, OpenMessage
 from agents.instrumentation import ModelInstrumentation, start_run_span
 from agents.llm.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
 from agents.llm.events import AskEvent, AttemptReset, MessageStarted, Replied
-from agents.llm.messages import Message, ToolCallRequest
-from agents.llm.prices import takes_images
+from agents.llm.messages import Message
 from agents.llm.retry import ask_model
 from agents.loop import HandedOver, LoopEvent, Parked, TurnsUsedUp, converse, run_single_call
-from agents.prepare.run_plan import RunPlan, prepare_run
+from agents.prepare.model_plan import ModelPlan, plan_for_model
+from agents.prepare.run_plan import prepare_run
 from agents.run_store import RunStore
 from agents.tool_calls.turns import ToolTurns
 from clawsite.infra import db
@@ -54,10 +53,10 @@ class Runner:
         self._stop_reason: tuple[Run.Status | None, str] | None = None
         self._end_stored = False  # the run is stored as ended or parked
         self.abandoned = False  # a database write failed: the run is released once the database works again
-        self._plan: RunPlan
         self._span = start_run_span(claimed)
         self._abort = asyncio.Event()  # asks running tool calls to stop
-        self._turns = ToolTurns(claimed, self._store, span=self._span.header, abort=self._abort)
+        self._turns = ToolTurns(self._store, span=self._span.header, abort=self._abort)
+        self._timeout_seconds = 0.0
         self._compactor = Compactor(claimed, self.open, self._span.header)
 
     def start(self) -> "asyncio.Task[None]":
@@ -91,7 +90,7 @@ class Runner:
             if not limit.expired():
                 await self._fail(fault)
                 return
-            error = f"the run took longer than {self._plan.timeout_seconds:g} s and was stopped"
+            error = f"the run took longer than {self._timeout_seconds:g} s and was stopped"
             await self._end(Run.Status.FAILED, "timeout", error)
         except asyncio.CancelledError:
             if self.open.write_error is not None:
@@ -122,49 +121,46 @@ class Runner:
     async def _work(self, limit: asyncio.Timeout) -> None:
         if not self.claimed.first:
             await self._void_open_answer()
-        self._plan = await prepare_run(self.claimed)
+        run = await prepare_run(self.claimed)
+        plan = await plan_for_model(run, run.model_name)
         # Only running time counts, including earlier leases; waiting for approval doesn't.
-        left = self._plan.timeout_seconds - self.claimed.running_seconds
+        self._timeout_seconds = run.timeout_seconds
+        left = run.timeout_seconds - self.claimed.running_seconds
         limit.reschedule(asyncio.get_running_loop().time() + max(left, 0))
         if isinstance(self.claimed.request.kind, Compaction):
-            await self._compactor.run_compaction(self._plan, self.claimed.request.kind)
+            await self._compactor.run_compaction(plan, self.claimed.request.kind)
             return
-        await self._converse()
-        if self._plan.invoked_call and not self._end_stored:
+        await self._converse(plan)
+        if run.invoked_call and not self._end_stored:
             await self._end(Run.Status.COMPLETED, "invoked")
         elif not self._end_stored:
             # An answer and the end of its run are one commit, so another worker has taken over the run and stored both.
             raise LeaseLost(f"run {self.claimed.pk} was answered by another worker")
 
-    async def _converse(self) -> None:
+    async def _converse(self, plan: ModelPlan) -> None:
         """Run the loop to its end. After a recovery, continue after the last stored step."""
         while True:
             try:
-                async with aclosing(self._conversation()) as events:
+                async with aclosing(self._conversation(plan)) as events:
                     async for event in events:
                         await self._persist(event)
                 return
             except (ProviderError, ContextAlmostFull) as problem:
-                self._plan = await self._recover(self._plan, problem)
+                plan = await self._recover(plan, problem)
 
-    async def _recover(self, plan: RunPlan, problem: ProviderError | ContextAlmostFull) -> RunPlan:
+    async def _recover(self, plan: ModelPlan, problem: ProviderError | ContextAlmostFull) -> ModelPlan:
         """Return a plan with which the run can continue, or raise the problem. Recovery from model failures happens only here."""
         return await self._compactor.make_room(plan, problem)
 
-    def _conversation(self) -> AsyncGenerator[LoopEvent, None]:
-        plan = self._plan
+    def _conversation(self, plan: ModelPlan) -> AsyncGenerator[LoopEvent, None]:
+        history, invoked = plan.history, plan.run.invoked_call
         record, use = partial(self._turns.record_answer, plan), partial(self._turns.use, plan)
-        mark = "" if plan.past.is_complete else f"_{self.claimed.pk}"
-        if plan.invoked_call:
-            single = partial(run_single_call, plan.past.messages, plan.invoked_call, new_id=new_message_id)
-            return single(record=record, use=use, id_mark=mark)
-        turns = plan.past.turns_before + plan.agent.max_turns
-        loop = partial(converse, plan.past.messages, ask=self._ask, record=record, use=use)
-        return loop(max_turns=turns, is_callers=self._is_client_tool, id_mark=mark)
-
-    def _is_client_tool(self, call: ToolCallRequest) -> bool:
-        """Whether the client has to make this call. Calls with unreadable arguments go back to the model instead."""
-        return call.name in self._plan.toolset.client_tools and not call.error
+        mark = "" if history.is_complete else f"_{self.claimed.pk}"
+        if invoked:
+            return run_single_call(history.messages, invoked, new_id=new_message_id, record=record, use=use, id_mark=mark)
+        turns = history.turns_before + plan.run.agent.max_turns
+        loop = partial(converse, history.messages, ask=partial(self._ask, plan), record=record, use=use)
+        return loop(max_turns=turns, is_callers=plan.is_client_call, id_mark=mark)
 
     async def _void_open_answer(self) -> None:
         """Discard the text of an answer that the previous worker died in the middle of; the model is asked again."""
@@ -200,13 +196,12 @@ class Runner:
             case _:
                 pass  # tool events were stored before they were yielded
 
-    async def _ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
-        self._compactor.check(self._plan, messages)
-        shown = limit_images(messages, takes_images=takes_images(self._plan.model.display_name))
-        request = replace(self._plan.request, messages=tuple(shown))
-        watch = ModelInstrumentation(self._plan.model, self._span.header)
+    async def _ask(self, plan: ModelPlan, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
+        self._compactor.check(plan, messages)
+        request = plan.build_request(messages)
+        watch = ModelInstrumentation(plan.model, self._span.header)
         # Each attempt has its own span, whose ID is sent with the HTTP request.
-        answer = ask_model(self._plan.provider, request, new_id=new_message_id, sleep=asyncio.sleep, watch=watch)
+        answer = ask_model(plan.provider, request, new_id=new_message_id, sleep=asyncio.sleep, watch=watch)
         async with aclosing(watch), aclosing(answer) as events:
             async for event in events:
                 yield event

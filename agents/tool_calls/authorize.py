@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agents.prepare.run_plan import RunPlan
+from agents.prepare.model_plan import ModelPlan
 from agents.tool_calls.propose import ProposedCall
 from clawsite.infra.reasons import Reason
 from sessions_app.models import ToolCall
@@ -50,13 +50,13 @@ class DecidedCall:
 Decisions = Mapping[str, DecidedCall]  # by call ID
 
 
-def authorize_calls_again(claimed: ClaimedRun, calls: Sequence[ProposedCall], plan: RunPlan) -> Decisions:
+def authorize_calls_again(claimed: ClaimedRun, calls: Sequence[ProposedCall], plan: ModelPlan) -> Decisions:
     """Authorize calls left by an earlier worker: policies or approvals may have changed since."""
     queue.write_step(claimed)  # checks the fence: a decision alone would not, and could undo what the next owner has done
     return authorize_calls(claimed, calls, plan)
 
 
-def authorize_calls(claimed: ClaimedRun, calls: Sequence[ProposedCall], plan: RunPlan, *, why: str = "") -> Decisions:
+def authorize_calls(claimed: ClaimedRun, calls: Sequence[ProposedCall], plan: ModelPlan, *, why: str = "") -> Decisions:
     """Authorize all calls of a turn with the current rules and tools, and publish denials and approval requests."""
     toolset, rules = plan.toolset, current_rules()
     now = read_current_offer(toolset.query.tools)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from agents.llm.messages import Message, ToolCallRequest
 from agents.loop import list_steps
+from agents.prepare.model_plan import ModelPlan
 from agents.prepare.run_plan import RunPlan
 from tools_app.core.definition import CallRef, Tool, ToolResult, text_result
 from tools_app.core.plugin_hooks import ArgumentsChanged, CallBlocked, HookCall, run_hooks
@@ -37,15 +38,13 @@ class ProposedCall:
         return CallRef(self.call.id, self.call.name, self.call.arguments)
 
 
-async def propose_calls(
-    calls: Sequence[ToolCallRequest], messages: Sequence[Message], plan: RunPlan, *, session_key: str
-) -> list[ProposedCall]:
+async def propose_calls(calls: Sequence[ToolCallRequest], messages: Sequence[Message], plan: ModelPlan) -> list[ProposedCall]:
     """Collect everything needed to authorize the calls of one answer. `messages` are those before the answer."""
     verdicts = check_loops(calls, messages, plan.toolset)
     proposed = []
     for call in calls:
         tool, verdict = plan.toolset.get(call.name), verdicts[call.id]
-        call, blocked = await apply_hooks(call, tool, plan, session_key=session_key)
+        call, blocked = await apply_hooks(call, tool, plan.run)
         obstacle = _find_obstacle(call, blocked, verdict)
         supervised = await _plan(call, tool, obstacle) if tool else None
         proposed.append(ProposedCall(call, verdict, obstacle, supervised))
@@ -62,15 +61,13 @@ def check_loops(calls: Sequence[ToolCallRequest], messages: Sequence[Message], t
     return verdicts
 
 
-async def apply_hooks(
-    call: ToolCallRequest, tool: Tool | None, plan: RunPlan, *, session_key: str
-) -> tuple[ToolCallRequest, CallBlocked | None]:
+async def apply_hooks(call: ToolCallRequest, tool: Tool | None, run: RunPlan) -> tuple[ToolCallRequest, CallBlocked | None]:
     """Return the call as changed by plugin hooks, and whether one blocks it."""
     if call.error or tool is None:
         return call, None
     # Resolve argument aliases first: a hook that checks `path` must not miss a `file_path`.
     call = replace(call, arguments=apply_aliases(call.name, call.arguments, tool.parameters))
-    match await run_hooks(HookCall(call.name, call.arguments, plan.agent.slug, session_key), plan.hooks):
+    match await run_hooks(HookCall(call.name, call.arguments, run.agent.slug, run.claimed.session_key), run.hooks):
         case ArgumentsChanged(arguments):
             return replace(call, arguments=arguments), None
         case CallBlocked() as blocked:

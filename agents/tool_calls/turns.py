@@ -20,14 +20,13 @@ from agents.instrumentation import ToolInstrumentation
 from agents.llm.events import Replied
 from agents.llm.messages import Message, ToolCallRequest
 from agents.loop import Parked, UseEvent
-from agents.prepare.run_plan import RunPlan
+from agents.prepare.model_plan import ModelPlan
 from agents.run_store import RunStore
 from agents.tool_calls.authorize import DecidedCall, Decisions, authorize_calls, authorize_calls_again
-from agents.tool_calls.propose import ProposedCall, check_loops, propose_calls
+from agents.tool_calls.propose import check_loops, propose_calls
 from agents.tool_calls.record import TurnJournal, record_result
 from clawsite.infra import clock, db
 from sessions_app.runs import tool_calls
-from sessions_app.runs.queue import ClaimedRun
 from sessions_app.runs.tool_calls import OpenDeferral
 from tools_app.authorize import AuthorizedCall
 from tools_app.core.definition import CallRef, DeferredCall, ToolDeferred, ToolEnded, ToolEvent, ToolStarted
@@ -38,24 +37,24 @@ WAITS_FOR_APPROVAL = "approval"
 
 
 class ToolTurns:
-    """The tool calls of one claimed run. Setting `abort` asks running calls to stop."""
+    """The tool calls of one run. Setting `abort` asks running calls to stop."""
 
-    def __init__(self, claimed: ClaimedRun, store: RunStore, *, span: str, abort: asyncio.Event) -> None:
-        self._claimed, self._store, self._span, self._abort = claimed, store, span, abort
+    def __init__(self, store: RunStore, *, span: str, abort: asyncio.Event) -> None:
+        self._store, self._span, self._abort = store, span, abort
 
-    async def record_answer(self, plan: RunPlan, reply: Replied, messages: Sequence[Message]) -> Decisions:
+    async def record_answer(self, plan: ModelPlan, reply: Replied, messages: Sequence[Message]) -> Decisions:
         """Store an answer of the model to these messages, and authorize its calls in the same transaction."""
-        calls = await self._propose(plan, reply.message.tool_calls, messages)
+        calls = await propose_calls(reply.message.tool_calls, messages, plan)
         authorize = partial(authorize_calls, calls=calls, plan=plan, why=reply.message.text)
         return await self._store.reply(reply, plan.model, authorize) or {}
 
     async def use(
-        self, plan: RunPlan, calls: Sequence[ToolCallRequest], messages: Sequence[Message], decisions: Decisions | None
+        self, plan: ModelPlan, calls: Sequence[ToolCallRequest], messages: Sequence[Message], decisions: Decisions | None
     ) -> AsyncGenerator[UseEvent, None]:
         """Run the calls of one turn that have no result yet. Without decisions, an earlier worker has left them."""
         waits_for = ""
         if decisions is None:
-            deferred = await db.read(tool_calls.list_deferred, self._claimed.pk)
+            deferred = await db.read(tool_calls.list_deferred, plan.run.claimed.pk)
             notes = {call_id: verdict.note for call_id, verdict in check_loops(calls, messages, plan.toolset).items()}
             for each in deferred:
                 if ended := await self._resume(plan, each, notes[each.call_id]):
@@ -91,18 +90,13 @@ class ToolTurns:
         if waits_for:
             yield Parked(waits_for)
 
-    async def _propose(
-        self, plan: RunPlan, calls: Sequence[ToolCallRequest], messages: Sequence[Message]
-    ) -> Sequence[ProposedCall]:
-        return await propose_calls(calls, messages, plan, session_key=self._claimed.session_key)
-
-    async def _decide_again(self, plan: RunPlan, calls: Sequence[ToolCallRequest], messages: Sequence[Message]) -> Decisions:
+    async def _decide_again(self, plan: ModelPlan, calls: Sequence[ToolCallRequest], messages: Sequence[Message]) -> Decisions:
         if not calls:
             return {}
-        decisions: Decisions = await self._store.write(authorize_calls_again, await self._propose(plan, calls, messages), plan)
+        decisions: Decisions = await self._store.write(authorize_calls_again, await propose_calls(calls, messages, plan), plan)
         return decisions
 
-    async def _run(self, plan: RunPlan, calls: Sequence[DecidedCall]) -> AsyncGenerator[ToolEvent, None]:
+    async def _run(self, plan: ModelPlan, calls: Sequence[DecidedCall]) -> AsyncGenerator[ToolEvent, None]:
         """Run the allowed calls, each to its result or until it is deferred. The others have a result already or get one here."""
         journal = TurnJournal(self._store, {call.proposed.call.id: call for call in calls}, plan.toolset)
         permits: list[AuthorizedCall] = []
@@ -125,7 +119,7 @@ class ToolTurns:
                 watch.observe(event)
                 yield event
 
-    async def _resume(self, plan: RunPlan, deferral: OpenDeferral, note: str) -> ToolEnded | None:
+    async def _resume(self, plan: ModelPlan, deferral: OpenDeferral, note: str) -> ToolEnded | None:
         """Store and return the result of a deferred call, or return None if it is still waiting."""
         ref = CallRef(deferral.call_id, deferral.name, deferral.arguments)
         overdue = deferral.until is not None and deferral.until <= clock.now()

@@ -2,9 +2,13 @@
 
 import pytest
 
+from agents.llm.messages import ToolCallRequest
 from agents.models import Agent
 from agents.prepare.effective_tools import NOT_INSTALLED, find_effective_tools, find_unavailable_tools
+from agents.prepare.model_plan import plan_for_model
 from agents.prepare.run_plan import prepare_run
+from agents.tool_calls.authorize import authorize_calls
+from agents.tool_calls.propose import propose_calls
 from clawsite.gateway.methods import tools as methods
 from clawsite.gateway.protocol import tools as protocol_tools
 from clawsite.infra import db
@@ -45,7 +49,8 @@ async def planned(user, session, **options):
         alone=True,
     )
     (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
-    return await prepare_run(claimed)
+    run = await prepare_run(claimed)
+    return await plan_for_model(run, run.model_name)
 
 
 async def test_effective_tools_query_matches_query_of_run(user, make_session, policy, settings):
@@ -76,12 +81,33 @@ async def test_direct_tool_call_needs_no_model_key(user, make_session, model):
     from agents.llm.base import ProviderError
 
     plan = await planned(user, make_session(user), invoke={"name": "read", "args": {}})
-    assert (plan.model.display_name, plan.invoked_call.name) == ("openai/gpt-5", "read")
+    assert (plan.model.display_name, plan.run.invoked_call.name) == ("openai/gpt-5", "read")
     assert "apply_patch" in plan.toolset.tools
     await db.write(lambda: lifecycle.accept_run(user=user, session=make_session(user, "agent:main:b"), run_id="k2", prompt="hi"))
     (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
+    run = await prepare_run(claimed)
     with pytest.raises(ProviderError, match="set OPENAI_API_KEY"):
-        await prepare_run(claimed)
+        await plan_for_model(run, run.model_name)
+
+
+async def test_another_model_of_the_run_gets_its_own_tools_schemas_and_policy(user, make_session, policy, settings, monkeypatch):
+    settings.DEFAULT_MODEL = "openai/gpt-5"
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "x")
+    policy.save_policy(scope="agent", subject="main", provider="gemini", deny=["write"])
+    plan = await planned(user, make_session(user))
+    other = await plan_for_model(plan.run, "gemini/gemini-2.5-pro")
+    assert (plan.run is other.run, plan.history.messages) == (True, other.history.messages)
+    assert (plan.request.model, other.request.model) == (plan.model.name, other.model.name)
+    assert (plan.toolset.query.provider, other.toolset.query.provider) == ("openai", "gemini")
+    assert "write" in plan.toolset.tools
+    assert other.toolset.verdict.refused_by("write").layer == "agent_provider"
+    assert "write" not in [tool.name for tool in other.request.tools]
+    schemas = [{tool.name: tool.parameters for tool in each.request.tools}["read"] for each in (plan, other)]
+    assert schemas[0] != schemas[1]
+    calls = await propose_calls([ToolCallRequest("c1", "write", {"path": "a", "content": "x"})], [], other)
+    decided = await db.write(authorize_calls, plan.run.claimed, calls, other)
+    assert decided["c1"].authorization.layer == "agent_provider"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from agents.deltas import DeltaWriter
 from agents.llm import retry
 from agents.llm.base import FailureKind, Finished, ModelRequest, ProviderError, StreamEvent, TextDelta, ThinkingDelta, Usage
 from agents.llm.messages import AssistantMessage, ToolCallRequest
-from agents.prepare import run_plan
+from agents.prepare import model_plan
 from agents.runner import Runner
 from clawsite.infra import db
 from clawsite.infra.clock import boot_time
@@ -132,7 +132,7 @@ def story(user, make_session, monkeypatch):
 
     async def tell(turns: list[Turn]):
         script, session = Script(turns), make_session(user)
-        monkeypatch.setattr(run_plan, "open_provider", lambda *_, **__: script)
+        monkeypatch.setattr(model_plan, "open_provider", lambda *_, **__: script)
         run_pk = await carry_out(script, user, session)
         rows = stored.read_rows([session.key])
         done = {str(call.arguments["path"]): 1 for call in rows.calls if call.name == "write" and call.status == "finished"}
