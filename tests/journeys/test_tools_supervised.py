@@ -118,4 +118,4 @@ async def test_supervisor_decides_each_call(harness: WorkerHarness, payments, am
 async def test_supervised_tool_without_supervisor_is_unavailable(harness: WorkerHarness, payments):
     run = await harness.answer('[[tool=unsupervised args={"amount":1}]] [[text=done]]')
     (call,) = calls_of(run)
-    assert (call.status, call.verdict["not_offered"]) == ("refused", "its factory makes no plan of what it would do")
+    assert (call.status, call.verdict["not_offered"]["code"]) == ("refused", "tool.factory_without_plan")
