@@ -11,6 +11,7 @@ Suite = Callable[[Options], Coroutine[Any, Any, Result]]
 
 SUITES: dict[str, Suite] = {
     "coldstart": startup.coldstart,
+    "first_run": startup.first_run,
     "connect": startup.connect,
     "overhead": load.overhead,
     "throughput": load.throughput,
@@ -18,7 +19,9 @@ SUITES: dict[str, Suite] = {
     "idle": many_clients.idle,
     "storm": many_clients.storm,
     "methods": methods.methods,
+    "create": methods.create,
     "http": http.http,
+    "http_many": http.http_many,
     "faults": faults.faults,
     "rss": startup.rss,
     "crash": restarts.crash,

@@ -1,9 +1,11 @@
-"""POST /v1/chat/completions with the openai SDK, streamed and plain, sequential and concurrent."""
+"""POST /v1/chat/completions: with the openai SDK, streamed and plain, sequential and concurrent; with aiohttp, many at a time."""
 
 import asyncio
 import time
 import uuid
 from typing import TYPE_CHECKING
+
+import aiohttp
 
 from bench.gateway.figures import Result, milliseconds
 from bench.gateway.options import Options
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 TOKENS = 100
 CONCURRENCY = 10
+MANY = 50
 
 
 async def http(opt: Options) -> Result:
@@ -43,6 +46,35 @@ async def http(opt: Options) -> Result:
             **meter.result,
         }
     return out
+
+
+async def http_many(opt: Options) -> Result:
+    """Plain requests, 50 at a time. With aiohttp, because the SDK takes as much CPU as the gateway."""
+    limit = asyncio.Semaphore(MANY)
+    headers = {"Authorization": f"Bearer {opt.token}"}
+    async with aiohttp.ClientSession(opt.http_url, headers=headers, connector=aiohttp.TCPConnector(limit=MANY)) as client:
+
+        async def complete() -> Run:
+            run: Run = {}
+            message = {"role": "user", "content": f"bench [[tokens={TOKENS} delay_ms=0]]"}
+            async with limit:
+                started = time.time()
+                async with client.post("/v1/chat/completions", json={"model": opt.http_model, "messages": [message]}) as response:
+                    run["ok"] = response.status == 200
+                    await response.read()
+                run["seconds"] = time.time() - started
+            return run
+
+        await asyncio.gather(*(complete() for _ in range(MANY)))
+        with Meter(opt) as meter:
+            runs = await asyncio.gather(*(complete() for _ in range(opt.n or 500)))
+    ok = [run for run in runs if run["ok"]]
+    return {
+        "errors": len(runs) - len(ok),
+        "req_per_s": round(len(ok) / meter.seconds, 2),
+        "request_ms": milliseconds(run["seconds"] for run in ok),
+        **meter.result,
+    }
 
 
 async def _complete(opt: Options, client: "AsyncOpenAI", stream: bool) -> Run:

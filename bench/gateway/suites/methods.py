@@ -55,6 +55,18 @@ async def methods(opt: Options) -> Result:
     return {**out, **meter.result}
 
 
+async def create(opt: Options) -> Result:
+    """How many sessions are created per second."""
+    gateway = await Gateway(opt).connect()
+    try:
+        await _fill(opt, gateway, 50)
+        with Meter(opt) as meter:
+            per_second = await _fill(opt, gateway, opt.n or 1000)
+        return {"sessions_per_s": per_second, **meter.result}
+    finally:
+        await gateway.close()
+
+
 async def _lists(opt: Options, gateway: Gateway, out: Result, n: int) -> None:
     response = await gateway.request("sessions.list", {"limit": 1})
     count = response.get("totalCount") or response.get("count") or 0

@@ -7,7 +7,9 @@ from bench.gateway.client import Gateway, connect_when_up, session_key
 from bench.gateway.figures import Result, milliseconds
 from bench.gateway.options import Options
 from bench.gateway.processes import Meter, memory
-from bench.gateway.runs import Runs
+from bench.gateway.runs import Runs, clear_model_log, model_log_by_tag, overhead_of
+
+NEXT_RUNS = 10
 
 
 async def coldstart(opt: Options) -> Result:
@@ -33,6 +35,29 @@ async def coldstart(opt: Options) -> Result:
             "memory_idle": idle,
             "idle": meter.result,
         }
+    finally:
+        opt.launcher.stop()
+        opt.pids = []
+
+
+async def first_run(opt: Options) -> Result:
+    """How much longer the first run of a fresh process takes to the model than the next ones. Needs a launcher.
+
+    It starts when the processes have been idle for `settle` seconds.
+    """
+    assert opt.launcher, "first_run starts the gateway itself: pass its command with --start"
+    opt.pids = opt.launcher.start()
+    try:
+        gateway = await connect_when_up(opt)
+        await asyncio.sleep(opt.settle)
+        runs, key = Runs(gateway, opt.method), session_key(opt, "first")
+        await clear_model_log(opt)
+        first, *others = [await runs.run(key, "tokens=10") for _ in range(1 + NEXT_RUNS)]
+        log = await model_log_by_tag(opt)
+        await gateway.close()
+        first_ms, next_ms = (overhead_of(part, log)["req_to_llm_ms"] for part in ([first], others))
+        extra = round(first_ms["p50"] - next_ms["p50"], 2) if first_ms and next_ms else None
+        return {"first": first_ms, "next": next_ms, "extra_ms": extra}
     finally:
         opt.launcher.stop()
         opt.pids = []
