@@ -191,6 +191,7 @@ PLAIN_FIELDS = {
     "client_tools": "clientTools",
     "traceparent": "traceparent",
 }
+PLAIN_FIELD_OF_KEY = {key: name for name, key in PLAIN_FIELDS.items()}
 PLACE_FIELDS = {
     "channel": "channel",
     "account": "account",
@@ -199,6 +200,7 @@ PLACE_FIELDS = {
     "thread": "thread",
     "reply_to": "replyTo",
 }
+ORIGIN_KEYS = {"hook", "through", "sender", "origin", NestedMessage.key}
 SENDER_FIELDS = tuple(each.name for each in fields(Sender))
 NOT_COMPARED = ("traceparent", "origin", "sender")  # can differ when the same request is sent again
 
@@ -220,6 +222,8 @@ class RunRequest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored form, which omits everything empty: most runs store next to nothing."""
+        if self is ORDINARY_REQUEST:
+            return {}
         stored = {key: value for name, key in PLAIN_FIELDS.items() if (value := getattr(self, name))}
         if self.kind != PLAIN_PROMPT:
             stored[self.kind.key] = self.kind.to_json()
@@ -234,11 +238,15 @@ class RunRequest:
         """Read the stored form. Unknown keys, of other versions, are ignored."""
         if not stored:
             return ORDINARY_REQUEST
-        kind = next((kind.from_json(stored[key]) for key, kind in KINDS.items() if key in stored), PLAIN_PROMPT)
-        given: dict[str, Any] = {name: stored[key] for name, key in PLAIN_FIELDS.items() if key in stored}
-        for name in given.keys() & {"attachments", "client_tools"}:
-            given[name] = tuple(given[name])
-        return cls(kind, _read_origin(stored), TokenLimits.parse(stored.get("keyLimits")), **given)
+        kind: RunKind = PLAIN_PROMPT
+        given: dict[str, Any] = {}
+        for key, value in stored.items():
+            if name := PLAIN_FIELD_OF_KEY.get(key):
+                given[name] = tuple(value) if isinstance(value, list) else value
+            elif kind_of_key := KINDS.get(key):
+                kind = kind_of_key.from_json(value)
+        origin = ORDINARY_ORIGIN if ORIGIN_KEYS.isdisjoint(stored) else _read_origin(stored)
+        return cls(kind, origin, TokenLimits.parse(stored.get("keyLimits")), **given)
 
     def to_comparable(self) -> dict[str, Any]:
         """Return what identifies the request; attachments are compared by content, not by ID.
@@ -269,8 +277,6 @@ def _store_origin(stored: dict[str, Any], origin: Origin) -> None:
 def _read_origin(stored: Mapping[str, Any]) -> Origin:
     through = stored.get(NestedMessage.key, stored).get("through", ())
     sender, place = stored.get("sender", {}), stored.get("origin", {})
-    if not (through or sender or place or "hook" in stored):
-        return ORDINARY_ORIGIN
     return Origin(
         sender=Sender(**{name: sender[name] for name in SENDER_FIELDS if name in sender}),
         webhook=stored.get("hook", ""),

@@ -132,4 +132,5 @@ class Run(models.Model):
 
     @property
     def request(self) -> RunRequest:
+        """What the run was asked to do; parsed from `options` at every access."""
         return RunRequest.from_json(self.options)

@@ -129,6 +129,16 @@ def test_repeated_wake_starts_one_run(user):
     assert [word in told(session)[0] for word in ("one", "two", WAKE_PROMPT)] == [True, True, True]
 
 
+def test_session_is_titled_after_the_first_message_not_a_wake(user):
+    session = open_main_session(user, "main")
+    assert wake(user, session, "one", mode="now", source="test").run
+    session.refresh_from_db()
+    assert session.title == ""
+    accept_run(user=user, session=session, run_id="mine", prompt="Plan the trip")
+    session.refresh_from_db()
+    assert session.title == "Plan the trip"
+
+
 def test_queued_manual_call_does_not_prevent_wake_run(user):
     session = open_main_session(user, "main")
     accept_run(user=user, session=session, run_id="by-hand", prompt="Run the tool", request=RunRequest(Invocation("read", {})))
