@@ -48,6 +48,9 @@ Decisions = TypeVar("Decisions")
 Record = Callable[[Replied, Sequence[Message]], Awaitable[Decisions]]
 # Runs tool calls that follow these messages. The decisions are None if the calls were left by an earlier worker.
 Use = Callable[[Sequence[ToolCallRequest], Sequence[Message], Decisions | None], AsyncGenerator[UseEvent, None]]
+# Returns messages that arrived since the last model call. It has stored them, so they are also in the history of a loop that
+# starts again.
+Steer = Callable[[], Awaitable[Sequence[UserMessage]]]
 IsClientTool = Callable[[ToolCallRequest], bool]
 
 # OpenAI rejects longer IDs when they are sent back; some providers put kilobytes into them.
@@ -56,12 +59,17 @@ SHORT_CALL_ID_LENGTH = 16  # leaves room to append the run's number
 MISSING_RESULT_TEXT = "No result was recorded: the run ended before this call did. Whether it had an effect is unknown."
 
 
+async def no_messages() -> Sequence[UserMessage]:
+    return ()
+
+
 async def converse(
     history: Sequence[Message],
     *,
     ask: Ask,
     record: Record[Decisions],
     use: Use[Decisions],
+    steer: Steer = no_messages,
     max_turns: int = 50,
     is_callers: IsClientTool = lambda call: False,
     id_mark: str = "",
@@ -69,6 +77,7 @@ async def converse(
     """Continue from `history` until the model answers without a tool call, a call parks, or the turn limit is reached.
 
     Calls to client tools are not run here: once all other calls have results, they end the loop with `HandedOver`.
+    `steer` is called only if the model is asked next: a loop that parks leaves the messages for the one that continues.
     """
     messages = normalize_history(history)
     decisions: Decisions | None = None
@@ -95,6 +104,8 @@ async def converse(
         if count_turns(messages) >= max_turns:
             yield TurnsUsedUp(max_turns)
             return
+        if arrived := await steer():
+            messages = normalize_history([*messages, *arrived])
         answered = False
         async with aclosing(ask(messages)) as answer:
             async for ask_event in answer:

@@ -42,11 +42,13 @@ def result(call_id: str, text: str | None = None) -> ToolResultMessage:
 class World:
     """A model with its answers in order, and tools that finish in any given order."""
 
-    def __init__(self, *answers: AssistantMessage, park_on: str = "", last_first: bool = False) -> None:
+    def __init__(self, *answers: AssistantMessage, park_on: str = "", last_first: bool = False, arriving: str = "") -> None:
         self.answers = list(answers)
         self.asked_with: list[list[Message]] = []
         self.used: list[list[str]] = []
         self.closed: list[str] = []
+        self.arrived: list[UserMessage] = []
+        self._arriving = arriving  # a message that arrives while the tools run
         self._park_on = park_on
         self._last_first = last_first
 
@@ -73,6 +75,8 @@ class World:
             assert list(calls) == find_unanswered_calls(messages)
             assert decisions == (f"decisions of m{len(self.asked_with)}" if self.asked_with else None)
             self.used.append([each.id for each in calls])
+            if self._arriving:
+                self.arrived.append(UserMessage(self._arriving))
             for each in reversed(calls) if self._last_first else calls:
                 ref = CallRef(each.id, each.name, each.arguments)
                 if each.id == self._park_on:
@@ -83,8 +87,13 @@ class World:
         finally:
             self.closed.append("use")
 
+    async def steer(self) -> Sequence[UserMessage]:
+        taken, self.arrived = self.arrived, []
+        return taken
+
     async def converse(self, *history: Message, max_turns: int = 50) -> list[LoopEvent]:
-        return [event async for event in converse(history, ask=self.ask, record=self.record, use=self.use, max_turns=max_turns)]
+        loop = converse(history, ask=self.ask, record=self.record, use=self.use, steer=self.steer, max_turns=max_turns)
+        return [event async for event in loop]
 
 
 def journal_of(events: Sequence[LoopEvent]) -> list[Message]:
@@ -133,6 +142,41 @@ async def test_parked_tool_call_ends_the_loop() -> None:
     assert events[-1] == Parked("approval")
     assert len(world.asked_with) == 1
     assert world.closed == ["ask", "use"]
+
+
+async def test_steered_message_is_included_in_the_next_request() -> None:
+    world = World(wants("a"), AssistantMessage("done"), arriving="and b")
+    await world.converse(HELLO)
+    assert world.asked_with == [[HELLO], [HELLO, wants("a"), result("a"), UserMessage("and b")]]
+
+
+async def test_steered_message_that_arrived_before_the_first_request_is_included_in_it() -> None:
+    world = World(AssistantMessage("done"))
+    world.arrived = [UserMessage("in a hurry")]
+    await world.converse(HELLO)
+    assert world.asked_with == [[HELLO, UserMessage("in a hurry")]]
+
+
+async def test_parked_loop_leaves_steered_messages_for_its_continuation() -> None:
+    parked = World(wants("a"), park_on="a", arriving="and b")
+    assert (await parked.converse(HELLO))[-1] == Parked("approval")
+    assert parked.arrived == [UserMessage("and b")]
+    resumed = World(AssistantMessage("done"))
+    resumed.arrived = parked.arrived
+    await resumed.converse(HELLO, wants("a"))
+    assert resumed.asked_with == [[HELLO, wants("a"), result("a"), UserMessage("and b")]]
+
+
+async def test_loop_out_of_turns_leaves_steered_messages() -> None:
+    world = World(wants("a"), arriving="and b")
+    events = await world.converse(HELLO, max_turns=1)
+    assert (events[-1], world.arrived) == (TurnsUsedUp(1), [UserMessage("and b")])
+
+
+async def test_steered_message_gets_its_own_turns() -> None:
+    world = World(wants("a"), wants("b"), AssistantMessage("done"), arriving="and b")
+    events = await world.converse(HELLO, max_turns=2)
+    assert isinstance(events[-1], Replied)
 
 
 async def test_history_ending_with_a_reply_sends_no_request() -> None:
