@@ -45,6 +45,7 @@ class ClawsiteEngine:
     async def work(self, started: Started) -> None:
         from agents import worker
         from agents.runner import Runner
+        from agents.runners import pool
         from clawsite.infra import db
         from sessions_app.models import Run
         from sessions_app.runs import queue
@@ -54,7 +55,7 @@ class ClawsiteEngine:
                 started(int(self.claimed.prompt))
                 await db.write(queue.end_run, self.claimed, Run.Status.COMPLETED, "stop", key=str(self.claimed.session_id))
 
-        with mock.patch.object(worker, "Runner", NoOpRunner):
+        with mock.patch.object(pool, "Runner", NoOpRunner):
             process = worker.Worker(concurrency=CONCURRENCY)
             running = asyncio.create_task(process.run())
             try:

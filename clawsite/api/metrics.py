@@ -40,7 +40,7 @@ async def metrics(request: HttpRequest) -> HttpResponse:
             caller = await authenticate(request, Scope.READ, Scope.ADMIN)
             if not await db.read(lambda: any(caller.user.has_perm(permission) for permission in REQUIRED_PERMISSIONS)):
                 raise Forbidden("only operators and auditors can read metrics")
-        process = (await runtime.get_runtime()).metrics_name
+        process = (await runtime.get_runtime()).host.metrics_name
         content = await db.read(_render_metrics, process)
     except ClawError as error:
         return to_problem(error, operation="GET /metrics")

@@ -3,7 +3,7 @@ from importlib import import_module
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
-CONNECTORS = ("webhook",)  # each is a package here, with the modules models, admin and tasks
+CONNECTORS = ("webhook",)  # each is a package here, with the modules models, admin and web_tasks
 
 
 class ConnectorsConfig(AppConfig):
@@ -11,9 +11,6 @@ class ConnectorsConfig(AppConfig):
     label = "connectors"
     verbose_name = _("Webhooks")  # the only connector so far
     default_auto_field = "django.db.models.BigAutoField"
-
-    def ready(self) -> None:
-        load_modules("tasks")
 
 
 def load_modules(name: str) -> None:

@@ -5,10 +5,10 @@ import datetime as dt
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents import maintenance
 from clawsite.gateway.delivery.catch_up import BEGINNING, LogPosition, _read_events, _resolve_position
 from clawsite.gateway.delivery.hub_queries import _find_cursor_before
 from clawsite.infra import clock, db
+from sessions_app import worker_tasks
 from sessions_app.events import epoch, retention
 from sessions_app.models import Event, EventLog, Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle
@@ -25,7 +25,7 @@ LONG_AGO = dt.timedelta(days=40)
 @pytest.fixture(autouse=True)
 def _small_steps(settings, tmp_path, monkeypatch):
     settings.HOME = tmp_path
-    monkeypatch.setattr(maintenance, "BATCH_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_tasks, "BATCH_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(retention, "MAX_EVENTS_PER_STEP", 2)
     monkeypatch.setattr(retention, "PAGE_SIZE", 3)
 
@@ -105,9 +105,9 @@ def test_unreadable_note_is_rewritten(tmp_path, found):
 
 async def test_worker_notices_restore_while_running(settings):
     backup = EventLog.objects.get()
-    await maintenance.record_log_position()
+    await worker_tasks.record_log_position()
     await db.write(backup.save)
-    await maintenance.record_log_position()
+    await worker_tasks.record_log_position()
     assert epoch.current_epoch() != backup.epoch
     assert epoch.read_note(settings.HOME).epoch == epoch.current_epoch()
 
@@ -140,7 +140,7 @@ async def test_only_events_of_long_ended_runs_are_deleted(user, make_session):
     old = ran(user, session, "k1", ended=LONG_AGO)
     ran(user, session, "k2")
     ran(user, other, "k3")
-    await maintenance.delete_old_events()
+    await worker_tasks.delete_old_events()
     assert (kept(session), kept(other)) == ([4, 5, 6], [1, 2, 3])
     assert Run.objects.get(pk=old).status == "completed"
     assert TranscriptEntry.objects.filter(run=old).count() == 1
@@ -153,7 +153,7 @@ async def test_events_without_run_are_deleted_at_same_age(user, make_session):
     for text in ("old", "older", "new"):
         session_service.inject_message(user, session, text)
     Event.objects.filter(session=session, cursor__lte=2).update(ts=clock.to_ms(clock.now() - LONG_AGO))
-    await maintenance.delete_old_events()
+    await worker_tasks.delete_old_events()
     assert kept(session) == [3]
 
 
@@ -165,7 +165,7 @@ async def test_kept_events_have_no_gap(user, make_session):
     complete(claimed)
     for pk in (first, second):
         age(pk, LONG_AGO)
-    await maintenance.delete_old_events()
+    await worker_tasks.delete_old_events()
     assert kept(session) == [2, 3, 4]
     assert _read_events(session, LogPosition(1, None), 10)[1][0][0]["cursor"] == 2
     assert build_live_view(first).status == "completed"  # without its first event
@@ -177,14 +177,14 @@ async def test_retention_is_configurable_and_zero_keeps_everything(user, make_se
     settings.EVENT_DAYS = days
     session = make_session(user)
     ran(user, session, "k1", ended=LONG_AGO)
-    await maintenance.delete_old_events()
+    await worker_tasks.delete_old_events()
     assert kept(session) == [1, 2, 3]
 
 
 async def test_session_continues_after_all_events_are_deleted(user, make_session):
     session = make_session(user)
     ran(user, session, "k1", ended=LONG_AGO)
-    await maintenance.delete_old_events()
+    await worker_tasks.delete_old_events()
     session.refresh_from_db()
     assert (session.cursor, kept(session), selectors.find_oldest_cursor(session)) == (3, [], 4)
     assert _resolve_position(session, LogPosition(3, None))[1] == 3
@@ -216,7 +216,7 @@ def test_events_deleted_during_read_are_reported_missing(user, make_session, mon
 async def test_repeated_run_id_without_events_returns_original_run(user, make_session):
     session = make_session(user)
     first = ran(user, session, "k1", ended=LONG_AGO)
-    await maintenance.delete_old_events()
+    await worker_tasks.delete_old_events()
     again = accept(user, session, "k1")
     assert (again.pk, again.created, again.status) == (first, False, "completed")
     assert Session.objects.get(pk=session.pk).cursor == 3

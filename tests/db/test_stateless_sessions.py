@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from agents import maintenance, session_cleanup
+from agents import session_cleanup, worker_tasks
 from clawsite.infra import clock, db
 from sessions_app.events.journal import NewEntry
 from sessions_app.keys import OPENAI_CHANNEL
@@ -33,7 +33,7 @@ def make(user, name="one", *, days=31, ended=True, channel=OPENAI_CHANNEL):
 
 
 async def keep_house():
-    await maintenance.delete_stateless_sessions()
+    await worker_tasks.delete_stateless_sessions()
 
 
 def left():

@@ -5,10 +5,10 @@ import datetime as dt
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agents import maintenance
 from clawsite.gateway.delivery.hub_queries import DatabaseQueries
 from clawsite.gateway.server import runtime
 from clawsite.infra import bus, clock, db
+from sessions_app import worker_tasks
 from sessions_app.events import epoch
 from sessions_app.models import Event, Run
 from sessions_app.runs import queue
@@ -204,7 +204,7 @@ async def old_events_are_forgotten(context: ScenarioContext) -> None:
         long_ago = clock.now() - dt.timedelta(days=365)
         await db.write(Run.objects.filter(pk=claimed.pk).update, ended_at=long_ago)
         await db.write(Event.objects.filter(session=session).update, ts=clock.to_ms(long_ago))
-        await maintenance.delete_old_events()
+        await worker_tasks.delete_old_events()
         for place in range(5):
             await clients.read(session.key, place, head=6)
         (waiting,) = await context.claim()

@@ -3,8 +3,8 @@
 import datetime as dt
 from typing import Any
 
-from agents import maintenance
 from clawsite.infra import clock, db
+from sessions_app import worker_tasks
 from sessions_app.events import epoch
 from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Run
@@ -102,7 +102,7 @@ class ManualWorker:
         moment = clock.now() - dt.timedelta(days=40)
         await db.write(Run.objects.filter(run_id__in=run_ids).update, ended_at=moment)
         await db.write(Event.objects.filter(run__run_id__in=run_ids).update, ts=clock.to_ms(moment))
-        await maintenance.delete_old_events()
+        await worker_tasks.delete_old_events()
 
     async def complete(self, run_id: str, *deltas: str) -> None:
         await self.start(run_id)

@@ -28,7 +28,7 @@ class WorkerHarness:
     @property
     def busy(self) -> bool:
         """Whether a worker is executing a run, regardless of the rows."""
-        return any(worker._runners for worker in self._workers)
+        return any(worker.runners for worker in self._workers)
 
     async def close(self) -> None:
         """Drain all workers."""

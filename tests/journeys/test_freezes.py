@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from agents import worker_tasks
 from agents.models import Agent
-from agents.worker import Worker
 from clawsite.infra import bus, db
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle, queue
@@ -152,7 +152,7 @@ async def test_freeze_resumed_before_parking_does_not_block_run(harness: WorkerH
     await stop(operator)
     await resume(operator)
     for worker in harness._workers:
-        for runner in worker._runners.values():
+        for runner in worker.runners:
             runner.stop(Run.Status.WAITING, "stopped by olga: too late")
     run = await harness.ended(run_pk)
     assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(9)))
@@ -161,7 +161,7 @@ async def test_freeze_resumed_before_parking_does_not_block_run(harness: WorkerH
 async def test_abort_takes_precedence_over_freeze(harness: WorkerHarness, operator, eventually):
     run_pk = harness.send("[[tokens=9 hang_after=3 tag=both]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(3))
-    (runner,) = [runner for worker in harness._workers for runner in worker._runners.values()]
+    (runner,) = [runner for worker in harness._workers for runner in worker.runners]
     await db.write(Run.objects.filter(pk=run_pk).update, abort_requested_at=1.0, abort_reason="rpc")
     runner.stop(Run.Status.WAITING, "stopped by olga: both at once")
     run = await harness.ended(run_pk)
@@ -193,10 +193,10 @@ async def test_events_match_rows(harness: WorkerHarness, operator, sleeps, event
 async def started_after_an_unheard_stop(harness: WorkerHarness, operator, monkeypatch) -> Run:
     """The freeze is committed while the model generates a call, and the worker is not notified."""
 
-    async def deaf(self) -> None:
+    async def deaf(pool) -> None:
         pass
 
-    monkeypatch.setattr(Worker, "_check_freezes", deaf)
+    monkeypatch.setattr(worker_tasks, "park_frozen_runs", deaf)
     await harness.close()
     harness.open()
     run_pk = harness.send('[[tool=write args={"path":"unheard.txt","content":"x"} slow_first=1]] [[text=done]]')

@@ -6,7 +6,7 @@ import datetime as dt
 import openai
 import pytest
 
-from agents import maintenance
+from agents import worker_tasks
 from clawsite.infra import clock, db
 from sessions_app.models import Run, Session, TranscriptEntry
 
@@ -53,7 +53,7 @@ async def test_old_response_expires_unless_in_a_named_session(sdk):
     alone = await sdk.responses.create(model="clawsite", input="hello")
     named = await sdk.responses.create(model="clawsite", input="hello", user="ada")
     await db.write(Session.objects.filter(owner=sdk.user).update, updated_at=clock.now() - dt.timedelta(days=31))
-    await maintenance.delete_stateless_sessions()
+    await worker_tasks.delete_stateless_sessions()
     with pytest.raises(openai.NotFoundError):
         await sdk.responses.retrieve(alone.id)
     with pytest.raises(openai.BadRequestError) as refused:

@@ -13,6 +13,7 @@ from clawsite.infra.errors import Unavailable
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, queue
 from tests.harness.worker import WorkerHarness, phases_of, token_text, transcript_of, view_of
+from tools_app.sources.refresh import SourceRefresher
 
 pytestmark = pytest.mark.dialect
 
@@ -72,7 +73,7 @@ async def test_run_without_tools_needs_few_statements_and_commits(harness: Worke
     settings.AUDIT_SEAL_SECONDS = 60.0
     worker = harness.open()
     await harness.answer("[[text=warm]]")
-    await eventually(lambda: worker._sources._recorded is not None)  # checking for plugins is not part of a run
+    await eventually(lambda: worker.host.get(SourceRefresher)._recorded is not None)  # checking for plugins is not part of a run
     await asyncio.sleep(2)  # neither is the first round of the worker's other chores
     counter.reads.clear()
     counter.transactions.clear()
@@ -149,7 +150,7 @@ async def test_worker_reclaiming_its_own_run_keeps_it(harness: WorkerHarness, ev
         Run.objects.filter(pk=run_pk).update(lease_until=1.0)
         return queue.recover_runs(worker.id, 1)
 
-    worker._start_runs(await db.write(lapse_and_rescue, alone=True))  # as its sweep would, before its heartbeat can
+    worker.runners.start(await db.write(lapse_and_rescue, alone=True))  # as its sweep would, before its heartbeat can
     run = await harness.ended(run_pk)
     assert (run.status, run.rescues, transcript_of(run)[-1]) == ("completed", 1, ("assistant", token_text(100)))
     await harness.model.record(lambda record: record["tag"] == "own" and record.get("client_left"))

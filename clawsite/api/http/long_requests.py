@@ -74,7 +74,7 @@ async def _watch_until_revoked(runtime: Runtime, caller: Caller, session_id: UUI
 
 
 async def _check_access(runtime: Runtime, caller: Caller, session_id: UUID | None) -> None:
-    access = await runtime.check_access(caller.credential)
+    access = await runtime.access.check(caller.credential)
     if access is None or not has_scope(access.scopes, Scope.READ):
         raise AccessRevoked("the credentials of this request are no longer valid")
     if session_id and not await db.read(_can_see_session, access.user, session_id):

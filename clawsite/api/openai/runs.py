@@ -183,7 +183,7 @@ async def follow_run(runtime: Runtime, started: StartedRun) -> AsyncGenerator[Ru
                 yield update
     except (asyncio.CancelledError, GeneratorExit, AccessRevoked) as error:
         if started.aborts_on_disconnect and not ended and not runtime.stopping:
-            runtime.spawn(_abort(started, CREDENTIAL_ENDED if isinstance(error, AccessRevoked) else CLIENT_LEFT))
+            runtime.host.spawn(_abort(started, CREDENTIAL_ENDED if isinstance(error, AccessRevoked) else CLIENT_LEFT))
         raise
 
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from clawsite.infra import db, sql
 from clawsite.infra.errors import Unavailable
 from sessions_app import tables
-from sessions_app.events.announce import is_last_event
+from sessions_app.events.announce import EventsCommitted, is_last_event
 
 EventDict = Mapping[str, Any]  # seq, stream, data
 MAX_WAITING = 1_000  # events per follower; for a slower client the rest is read from the rows
@@ -84,6 +84,9 @@ class RunFeeds:
     def __init__(self) -> None:
         self._feeds: dict[int, list[RunFollower]] = {}
         self._heads: dict[int, int] = {}  # run -> its last event number seen here, most recent last
+
+    def handle_message(self, message: EventsCommitted) -> None:
+        self.handle_events(message.events)
 
     def handle_events(self, events: Iterable[EventDict]) -> None:
         for event in events:

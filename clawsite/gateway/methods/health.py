@@ -28,7 +28,7 @@ class HealthParams(Params):
 @method("health", scope=Scope.READ)
 async def health(call: Call, params: HealthParams) -> Health:
     """Return the server's state, at most a minute old; `probe` reads it now."""
-    return await call.runtime.health(fresh=params.probe)
+    return await call.runtime.health.get(fresh=params.probe)
 
 
 class StatusParams(Params):
@@ -55,7 +55,7 @@ class StatusAnswer(TypedDict):
 async def status(call: Call, params: StatusParams) -> StatusAnswer:
     """Return the server's state and your latest sessions."""
     answer = await db.read(_read_status, call, params)
-    return {**answer, "health": await call.runtime.health()}
+    return {**answer, "health": await call.runtime.health.get()}
 
 
 def _read_status(call: Call, params: StatusParams) -> StatusAnswer:

@@ -64,15 +64,15 @@ async def perform_handshake(
             client = await authenticate_account(params, handshake)
         else:
             client = await authenticate_device(params, protocol, handshake, nonce)
-        health = await runtime.health()
-        await runtime.check_epoch()
+        health = await runtime.health.get()
+        await runtime.epoch.check()
     except ClawError as error:  # the database is unavailable or not migrated
         shape = error_shape(Unavailable.code, error.message, retryable=True, retry_after_ms=error.retry_after_ms or 1000)
         raise HandshakeRejected(error.message, close=CloseCode.TRY_LATER, error=shape) from error
     connection = Connection(
         line=line,
         client=params.client,
-        authority=Authority(client.credential, client.access, expand_scopes(params.scopes), look=runtime.check_access),
+        authority=Authority(client.credential, client.access, expand_scopes(params.scopes), look=runtime.access.check),
         protocol=protocol,
         dialect=dialect_of(protocol),
         caps=frozenset(params.caps),
@@ -82,7 +82,7 @@ async def perform_handshake(
         device_id=client.fingerprint,
     )
     if client.use_unrecorded:
-        runtime.spawn(record_use(client, handshake.address))
+        runtime.host.spawn(record_use(client, handshake.address))
     return HandshakeResult(connection, _build_hello(connection, runtime, health, client), client.member_of)
 
 
@@ -129,7 +129,7 @@ def _build_hello(connection: Connection, runtime: Runtime, health: Health, clien
             "presence": runtime.presence.entries() if connection.authority.may_read else [],
             "health": health if role == "operator" else {"ok": health.get("ok", False)},
             "stateVersion": StateVersion(presence=runtime.versions.presence, health=runtime.versions.health),
-            "epoch": runtime.epoch,
+            "epoch": runtime.epoch.value,
             "uptimeMs": runtime.uptime_ms,
             "sessionDefaults": {
                 "defaultAgentId": DEFAULT_AGENT,

@@ -1,5 +1,6 @@
 """The server's state in one small object, for `health`, hello-ok and the event sent every minute."""
 
+import asyncio
 import time
 from collections import Counter
 from typing import Any, Literal, cast
@@ -8,8 +9,13 @@ from django.db.models import Count
 
 from agents.models import Agent
 from agents.selectors import list_agents
+from clawsite.gateway.delivery.hub import Hub
+from clawsite.gateway.delivery.presence import StateVersions
+from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.event_catalog import Health, Stop
-from clawsite.infra import clock
+from clawsite.gateway.protocol.events.frames import OutgoingEvent
+from clawsite.infra import clock, db
+from clawsite.infra.errors import ClawError
 from sessions_app.keys import DEFAULT_AGENT
 from sessions_app.models import Freeze, Run, Session
 from sessions_app.runs import freezes, lanes, workers
@@ -71,3 +77,43 @@ def list_freeze_ids() -> frozenset[int]:
 
 def unreachable_health(reason: str) -> Health:
     return {"ok": False, "ts": clock.now_ms(), "error": reason}
+
+
+class HealthMonitor:
+    """The health as this process last read it, and the notices that it has changed."""
+
+    def __init__(self, hub: Hub, versions: StateVersions) -> None:
+        self._hub, self._versions = hub, versions
+        self._now = asyncio.get_running_loop().time
+        self._health = unreachable_health("not read yet")
+        self._read_at = float("-inf")
+        self._freeze_ids: frozenset[int] = frozenset()
+
+    async def get(self, *, fresh: bool = False) -> Health:
+        """Return the health, at most a minute old."""
+        if fresh or self._now() - self._read_at > limits.HEALTH_SECONDS:
+            await self._read()
+        return self._health
+
+    async def _read(self) -> None:
+        try:
+            self._health = await db.read(read_health)
+        except ClawError as error:
+            self._health = unreachable_health(error.message)
+        self._read_at = self._now()
+        self._versions.health += 1
+
+    async def broadcast(self) -> None:
+        await self._read()
+        payload = dict(self._health)
+        outgoing = OutgoingEvent("health", payload, payload, state_version=self._versions.to_wire(), droppable=True)
+        self._hub.broadcast(outgoing, to="operators")
+
+    async def check_freezes(self) -> None:
+        """Notify all clients of freezes and resumes. Also polled, because `claw panic` runs without a bus."""
+        freeze_ids = await db.read(list_freeze_ids)
+        if freeze_ids != self._freeze_ids:
+            self._freeze_ids = freeze_ids
+            await self._read()
+            payload = {"ts": clock.now_ms(), "stopped": self._health.get("stopped", [])}
+            self._hub.broadcast(OutgoingEvent("freeze", payload, payload))

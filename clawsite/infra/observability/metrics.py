@@ -12,7 +12,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -36,6 +36,10 @@ def _make_counter(name: str, help_text: str, *labels: str) -> Counter:
     return Counter(f"clawsite_{name}", help_text, labels, registry=REGISTRY)
 
 
+def _make_gauge(name: str, help_text: str, *labels: str) -> Gauge:
+    return Gauge(f"clawsite_{name}", help_text, labels, registry=REGISTRY)
+
+
 def _make_histogram(name: str, help_text: str, *labels: str, buckets: tuple[float, ...] = QUICK_BUCKETS) -> Histogram:
     return Histogram(f"clawsite_{name}", help_text, labels, buckets=buckets, registry=REGISTRY)
 
@@ -44,7 +48,7 @@ def _make_histogram(name: str, help_text: str, *labels: str, buckets: tuple[floa
 requests = _make_counter("requests", "Completed requests", "interface", "method", "code")
 request_seconds = _make_histogram("request_seconds", "Time to complete a request", "interface")
 rate_limited = _make_counter("rate_limited", "Requests rejected by the rate limit", "interface")
-sockets = Gauge("clawsite_sockets", "Authenticated WebSocket connections", registry=REGISTRY)
+sockets = _make_gauge("sockets", "Authenticated WebSocket connections")
 
 runs_accepted = _make_counter("runs_accepted", "Runs queued", "lane")
 runs_ended = _make_counter("runs_ended", "Runs ended", "status")
@@ -65,7 +69,29 @@ flush_seconds = _make_histogram("event_flush_seconds", "Time to commit the delta
 db_commits = _make_counter("db_commits", "Transactions committed by the writer thread")
 db_writes = _make_counter("db_writes", "Operations executed by the writer thread")
 commit_seconds = _make_histogram("db_commit_seconds", "Duration of a transaction of the writer thread")
-db_queue = Gauge("clawsite_db_writer_queue", "Operations waiting for the writer thread", registry=REGISTRY)
+db_queue = _make_gauge("db_writer_queue", "Operations waiting for the writer thread")
+
+# `task` is the name of a periodic task.
+periodic_failures = _make_counter("periodic_failures", "Failed runs of a periodic task", "task")
+periodic_last_success = _make_gauge(
+    "periodic_last_success_timestamp_seconds",
+    "Time of the last success of a periodic task, or of its start if there was none",
+    "task",
+)
+periodic_running_seconds = _make_gauge(
+    "periodic_running_seconds", "How long the current run of a periodic task has taken, 0 if there is none", "task"
+)
+periodic_interval_seconds = _make_gauge("periodic_interval_seconds", "Interval of a periodic task", "task")
+periodic_hang_seconds = _make_gauge("periodic_hang_seconds", "Running time after which a periodic task counts as hanging", "task")
+
+
+def observe_periodic_task(task: str, interval: float, hang_after: float, running_seconds: Callable[[], float]) -> None:
+    """Start the metrics of a periodic task."""
+    periodic_failures.labels(task)
+    periodic_last_success.labels(task).set_to_current_time()
+    periodic_interval_seconds.labels(task).set(interval)
+    periodic_hang_seconds.labels(task).set(hang_after)
+    periodic_running_seconds.labels(task).set_function(running_seconds)
 
 
 def write_snapshot(home: Path, process: str) -> None:

@@ -230,7 +230,7 @@ async def test_missing_scope_error_matches_openclaw_schema(sockets, make_user, m
 
 async def test_tick_and_shutdown_match_openclaw_schema(client):
     gateway = await runtime.get_runtime()
-    await gateway._tick()  # 15 s are too long for a test
+    await gateway.ticker.tick()  # 15 s are too long for a test
     assert list(faults("TickEvent", await client.event("tick"))) == []
     await runtime.stop()
     assert list(faults("ShutdownEvent", await client.event("shutdown"))) == []
