@@ -70,7 +70,7 @@ class Telling:
         return True
 
 
-async def a_worker_goes_with_a_command_in_flight(it: Telling) -> set[str]:
+async def worker_dies_during_command(it: Telling) -> set[str]:
     allow_all_commands()
     log = f"log-{it.number}"
     run_pk = it.send(f"echo ran >> {log}; [ $(wc -l < {log}) -gt 1 ] || sleep 600")
@@ -81,7 +81,7 @@ async def a_worker_goes_with_a_command_in_flight(it: Telling) -> set[str]:
     return {"R6"} if it.times_run > 1 else set()
 
 
-async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
+async def suspended_worker_holds_command(it: Telling) -> set[str]:
     """Its process runs, but its worker has sent no heartbeat for longer than a lease."""
     allow_all_commands()
     mark = unique_sleep()
@@ -97,7 +97,7 @@ async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
         return {"R7"} if find_processes(mark) else set()
 
 
-async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set[str]:
+async def pid_of_dead_process_is_reused(it: Telling) -> set[str]:
     """PIDs are reused: ending what a lost worker left must not end an unrelated process."""
     allow_all_commands()
     mark = unique_sleep()
@@ -114,7 +114,7 @@ async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set
         return set() if find_processes(mark) else {"stranger"}
 
 
-async def workers_start_anew_while_a_question_is_open(it: Telling) -> set[str]:
+async def workers_restart_with_open_request(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
     await it.harness.close()
     it.harness.open()
@@ -124,7 +124,7 @@ async def workers_start_anew_while_a_question_is_open(it: Telling) -> set[str]:
     return set() if it.times_run == 1 else {"R14"}
 
 
-async def two_people_answer(it: Telling) -> set[str]:
+async def two_approvers_decide(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
     await it.harness.close()
     said = [it.answer(question, "deny"), it.answer(question, "allow-once")]
@@ -133,7 +133,7 @@ async def two_people_answer(it: Telling) -> set[str]:
     return set() if said == [True, False] and it.times_run == 0 else {"R15"}
 
 
-async def an_answer_is_used(it: Telling) -> set[str]:
+async def decision_is_used(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
     it.answer(question)
     await it.harness.ended(run_pk)
@@ -142,7 +142,7 @@ async def an_answer_is_used(it: Telling) -> set[str]:
     return set() if (question.status, again, it.times_run) == ("used", None, 1) else {"R15"}
 
 
-async def a_run_is_stopped_before_the_answer(it: Telling) -> set[str]:
+async def run_is_stopped_before_decision(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
     lifecycle.request_abort(user=it.harness.user, session=it.session)
     late = it.answer(question)
@@ -150,7 +150,7 @@ async def a_run_is_stopped_before_the_answer(it: Telling) -> set[str]:
     return {"R16"} if late or it.times_run else set()
 
 
-async def the_program_changes_after_the_answer(it: Telling) -> set[str]:
+async def program_changes_after_decision(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
     await it.harness.close()
     it.answer(question)
@@ -160,7 +160,7 @@ async def the_program_changes_after_the_answer(it: Telling) -> set[str]:
     return {"L1"} if it.times_run else set()
 
 
-async def the_approver_is_switched_off_after_the_answer(it: Telling) -> set[str]:
+async def approver_is_disabled_after_decision(it: Telling) -> set[str]:
     """Everything is frozen, the account is disabled, and everything is resumed."""
     run_pk, question = await it.asked()
     await it.harness.close()
@@ -177,7 +177,7 @@ async def the_approver_is_switched_off_after_the_answer(it: Telling) -> set[str]
     return {"L11"} if it.times_run else set()
 
 
-async def a_command_looks_at_its_environment(it: Telling) -> set[str]:
+async def command_prints_its_environment(it: Telling) -> set[str]:
     """The worker's environment has a variable that no blocklist knows."""
     allow_all_commands()
     os.environ["ACME_TELEPORTER"] = "only-the-server-knows"
@@ -191,7 +191,7 @@ async def a_command_looks_at_its_environment(it: Telling) -> set[str]:
     return {"L7"} if "only-the-server-knows" in told else set()
 
 
-async def the_program_changes_at_the_last_moment(it: Telling) -> set[str]:
+async def program_changes_just_before_start(it: Telling) -> set[str]:
     """After the transaction that starts the call, before its process begins."""
     run_pk, question = await it.asked()
     look = exec_tool.find_changes
@@ -207,7 +207,7 @@ async def the_program_changes_at_the_last_moment(it: Telling) -> set[str]:
     return {"L8"} if it.times_run else set()
 
 
-async def the_program_changes_while_its_sandbox_is_made(it: Telling) -> set[str]:
+async def program_changes_during_sandbox_setup(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
     begin = commands.record_start
 
@@ -222,7 +222,7 @@ async def the_program_changes_while_its_sandbox_is_made(it: Telling) -> set[str]
     return {"L8"} if it.times_run else set()
 
 
-def repeats_what_was_in_flight(monkeypatch) -> None:
+def repeats_interrupted_calls(monkeypatch) -> None:
     """And skips the row that would reveal it: a call has one command."""
     begin = commands.record_start
     monkeypatch.setattr(tool_calls, "interrupt_started", lambda claimed: None)
@@ -233,16 +233,16 @@ def repeats_what_was_in_flight(monkeypatch) -> None:
     )
 
 
-def believes_that_it_is_gone(monkeypatch) -> None:
+def assumes_process_is_gone(monkeypatch) -> None:
     monkeypatch.setattr(keeper, "end_process", lambda process, *, guarded: True)
 
 
-def goes_by_the_pid_alone(monkeypatch) -> None:
+def checks_pid_only(monkeypatch) -> None:
     end = keeper.end_process
     monkeypatch.setattr(keeper, "end_process", lambda process, *, guarded: end(identity_of(process.pid), guarded=guarded))
 
 
-def forgets_questions_when_it_ends(monkeypatch) -> None:
+def drops_requests_on_exit(monkeypatch) -> None:
     close = CommandManager.close
 
     async def forgetful(self, *args):
@@ -254,39 +254,39 @@ def forgets_questions_when_it_ends(monkeypatch) -> None:
     monkeypatch.setattr(CommandManager, "close", forgetful)
 
 
-def lets_the_last_answer_win(monkeypatch) -> None:
+def lets_last_decision_win(monkeypatch) -> None:
     every = list(Approval.Status)
     monkeypatch.setattr(Approval, "ENTERED_FROM", dict.fromkeys(every, every))
     monkeypatch.setattr(approval_requests, "_check_run_active", lambda approval: approval.refresh_from_db())
 
 
-def any_answer_of_the_call(run_pk: int, call_id: str, plan_hash: str) -> Approval:
+def any_decision_of_the_call(run_pk: int, call_id: str, plan_hash: str) -> Approval:
     return Approval.objects.get(run_id=run_pk, call_id=call_id)
 
 
-def does_not_use_answers_up(monkeypatch) -> None:
-    monkeypatch.setattr(approval_requests, "use_approval", any_answer_of_the_call)
+def does_not_use_up_decisions(monkeypatch) -> None:
+    monkeypatch.setattr(approval_requests, "use_approval", any_decision_of_the_call)
 
 
-def leaves_questions_of_stopped_runs_open(monkeypatch) -> None:
+def leaves_requests_of_stopped_runs_open(monkeypatch) -> None:
     monkeypatch.setattr(approval_requests, "void_for_run", lambda run_pk, reason: None)
     monkeypatch.setattr(approval_requests, "_check_run_active", lambda approval: approval.refresh_from_db())
 
 
-def compares_no_hashes(monkeypatch) -> None:
+def does_not_compare_hashes(monkeypatch) -> None:
     monkeypatch.setattr(
         command_decision,
         "_apply_approval",
         lambda answer, planned, *_: command_decision.Supervision("allow", plan=planned.plan, approval=str(answer.pk)),
     )
-    monkeypatch.setattr(approval_requests, "use_approval", any_answer_of_the_call)
+    monkeypatch.setattr(approval_requests, "use_approval", any_decision_of_the_call)
 
 
-def believes_every_answer_for_good(monkeypatch) -> None:
+def never_rechecks_decisions(monkeypatch) -> None:
     monkeypatch.setattr(approvers, "why_approval_lapsed", lambda answer, rules: "")
 
 
-def takes_bad_names_out_of_the_servers_environment(monkeypatch) -> None:
+def filters_server_environment_by_blocklist(monkeypatch) -> None:
     def built(home: Path, **more: Any) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "OPENAI_API_KEY")}
         return kept | build_environment(home, **more)
@@ -295,7 +295,7 @@ def takes_bad_names_out_of_the_servers_environment(monkeypatch) -> None:
         monkeypatch.setattr(module, "build_environment", built)
 
 
-def looks_at_programs_once(monkeypatch) -> None:
+def checks_programs_once(monkeypatch) -> None:
     async def nothing(plan: ExecPlan) -> str:
         return ""
 
@@ -303,7 +303,7 @@ def looks_at_programs_once(monkeypatch) -> None:
         monkeypatch.setattr(module, "find_changes", nothing)
 
 
-def looks_at_programs_before_the_sandbox_only(monkeypatch) -> None:
+def checks_programs_before_sandbox_only(monkeypatch) -> None:
     async def nothing(plan: ExecPlan) -> str:
         return ""
 
@@ -311,18 +311,18 @@ def looks_at_programs_before_the_sandbox_only(monkeypatch) -> None:
 
 
 MUTANTS = [
-    ("R6", a_worker_goes_with_a_command_in_flight, repeats_what_was_in_flight),
-    ("R7", a_frozen_worker_has_a_command, believes_that_it_is_gone),
-    ("stranger", another_process_has_the_number_of_one_that_is_gone, goes_by_the_pid_alone),
-    ("R14", workers_start_anew_while_a_question_is_open, forgets_questions_when_it_ends),
-    ("R15", two_people_answer, lets_the_last_answer_win),
-    ("R15", an_answer_is_used, does_not_use_answers_up),
-    ("R16", a_run_is_stopped_before_the_answer, leaves_questions_of_stopped_runs_open),
-    ("L1", the_program_changes_after_the_answer, compares_no_hashes),
-    ("L11", the_approver_is_switched_off_after_the_answer, believes_every_answer_for_good),
-    ("L7", a_command_looks_at_its_environment, takes_bad_names_out_of_the_servers_environment),
-    ("L8", the_program_changes_at_the_last_moment, looks_at_programs_once),
-    ("L8", the_program_changes_while_its_sandbox_is_made, looks_at_programs_before_the_sandbox_only),
+    ("R6", worker_dies_during_command, repeats_interrupted_calls),
+    ("R7", suspended_worker_holds_command, assumes_process_is_gone),
+    ("stranger", pid_of_dead_process_is_reused, checks_pid_only),
+    ("R14", workers_restart_with_open_request, drops_requests_on_exit),
+    ("R15", two_approvers_decide, lets_last_decision_win),
+    ("R15", decision_is_used, does_not_use_up_decisions),
+    ("R16", run_is_stopped_before_decision, leaves_requests_of_stopped_runs_open),
+    ("L1", program_changes_after_decision, does_not_compare_hashes),
+    ("L11", approver_is_disabled_after_decision, never_rechecks_decisions),
+    ("L7", command_prints_its_environment, filters_server_environment_by_blocklist),
+    ("L8", program_changes_just_before_start, checks_programs_once),
+    ("L8", program_changes_during_sandbox_setup, checks_programs_before_sandbox_only),
 ]
 
 

@@ -93,33 +93,33 @@ async def untrusted_programs(place: ExecContext) -> AsyncIterator[str]:
             yield f"{name} by {pattern}"
 
 
-def takes_every_character_for_visible(monkeypatch) -> None:
+def treats_every_character_as_visible(monkeypatch) -> None:
     monkeypatch.setattr(line, "_is_hidden", lambda character: False)
 
 
-def takes_a_wrapper_for_an_ordinary_program(monkeypatch) -> None:
+def treats_wrapper_as_ordinary_program(monkeypatch) -> None:
     for name in (*wrappers.SIMPLE_WRAPPERS, "env", "xargs", "find"):
         monkeypatch.delitem(registry.RULES, name)
 
 
-def allows_anything_always(monkeypatch) -> None:
+def always_allows_anything(monkeypatch) -> None:
     monkeypatch.setattr(examine, "why_never_granted", lambda *bases: "")
 
 
-def does_not_ask_about_code_in_the_line(monkeypatch) -> None:
+def ignores_inline_code(monkeypatch) -> None:
     for name in [name for name, rule in registry.RULES.items() if rule in (rules_code.check_shell, rules_code.check_interpreter)]:
         monkeypatch.setitem(registry.RULES, name, lambda call: None)
 
 
-def takes_any_file_for_one_of_the_workspace(monkeypatch) -> None:
+def treats_any_file_as_workspace_file(monkeypatch) -> None:
     monkeypatch.setattr(invocation, "why_outside_workspace", lambda target, cwds, place: "")
 
 
-def looks_at_each_command_alone(monkeypatch) -> None:
+def checks_each_command_alone(monkeypatch) -> None:
     monkeypatch.setattr(examine, "find_combined_doubts", lambda walked, started: ())
 
 
-def goes_by_a_list_of_bad_options(monkeypatch) -> None:
+def uses_option_blocklist(monkeypatch) -> None:
     """So it does not recognize abbreviated options."""
     read = invocation.parse_arguments
 
@@ -132,45 +132,45 @@ def goes_by_a_list_of_bad_options(monkeypatch) -> None:
     monkeypatch.setattr(invocation, "parse_arguments", only_the_known_bad)
 
 
-def believes_both_parsers(monkeypatch) -> None:
+def trusts_parsers(monkeypatch) -> None:
     monkeypatch.setattr(gate, "find_spelling_doubts", lambda line: ())
 
 
-def goes_by_a_list_of_bad_variables(monkeypatch) -> None:
+def uses_variable_blocklist(monkeypatch) -> None:
     for module in (variables, wrappers):
         monkeypatch.setattr(module, "HARMLESS_NAME", re.compile(r"(?!PATH$|LD_PRELOAD$|BASH_ENV$)\w+"))
 
 
-def trusts_files_of_anybody(monkeypatch) -> None:
+def trusts_files_of_any_owner(monkeypatch) -> None:
     monkeypatch.setattr(executables, "why_changeable_by_others", lambda path: "")
 
 
-def lets_a_star_cross_a_slash(monkeypatch) -> None:
+def lets_star_match_slash(monkeypatch) -> None:
     monkeypatch.setattr(allowlist, "_compile_glob", lambda glob: re.compile(re.escape(glob).replace(r"\*", ".*")))
 
 
-def trusts_programs_of_the_workspace(monkeypatch) -> None:
+def trusts_workspace_programs(monkeypatch) -> None:
     monkeypatch.setattr(executables, "_why_inside_writable", lambda path, real, place: "")
 
 
-def lets_the_agent_call_claw(monkeypatch) -> None:
+def lets_agent_run_claw(monkeypatch) -> None:
     monkeypatch.setattr(blocklist, "BLOCK_RULES", tuple(danger for danger in blocklist.BLOCK_RULES if danger.code != "own-guard"))
 
 
 MUTANTS = [
-    ("L2", takes_every_character_for_visible),
-    ("L3", takes_a_wrapper_for_an_ordinary_program),
-    ("L3", allows_anything_always),
-    ("L4", does_not_ask_about_code_in_the_line),
-    ("L4", takes_any_file_for_one_of_the_workspace),
-    ("L4", looks_at_each_command_alone),
-    ("L5", goes_by_a_list_of_bad_options),
-    ("L6", believes_both_parsers),
-    ("L7", goes_by_a_list_of_bad_variables),
-    ("L8", trusts_files_of_anybody),
-    ("L8", lets_a_star_cross_a_slash),
-    ("L8", trusts_programs_of_the_workspace),
-    ("L10", lets_the_agent_call_claw),
+    ("L2", treats_every_character_as_visible),
+    ("L3", treats_wrapper_as_ordinary_program),
+    ("L3", always_allows_anything),
+    ("L4", ignores_inline_code),
+    ("L4", treats_any_file_as_workspace_file),
+    ("L4", checks_each_command_alone),
+    ("L5", uses_option_blocklist),
+    ("L6", trusts_parsers),
+    ("L7", uses_variable_blocklist),
+    ("L8", trusts_files_of_any_owner),
+    ("L8", lets_star_match_slash),
+    ("L8", trusts_workspace_programs),
+    ("L10", lets_agent_run_claw),
 ]
 
 

@@ -23,15 +23,15 @@ class AtOnce:
         call()
 
 
-def publishes_before_it_commits(monkeypatch):
+def publishes_before_commit(monkeypatch):
     monkeypatch.setattr(bus, "transaction", AtOnce)
 
 
-def tells_twice_what_was_caught_up(monkeypatch):
+def forgets_catch_up_position(monkeypatch):
     monkeypatch.setattr(Subscriptions, "_was_replayed", lambda *_: False)
 
 
-def overlooks_holes(monkeypatch):
+def ignores_gaps(monkeypatch):
     async def poll(self):
         pass
 
@@ -40,23 +40,23 @@ def overlooks_holes(monkeypatch):
     monkeypatch.setattr(Hub, "poll", poll)
 
 
-def takes_every_hole_for_real(monkeypatch):
+def treats_every_gap_as_real(monkeypatch):
     rest = Hub._deliver_rest
     monkeypatch.setattr(Hub, "_deliver_rest", lambda self, stream, heard: rest(self, stream, 1 << 60))
 
 
-def believes_every_place(monkeypatch):
+def accepts_any_cursor(monkeypatch):
     monkeypatch.setattr(catch_up, "_resolve_cursor", lambda session, place, epoch: int(place.at))
 
 
-def believes_every_epoch(monkeypatch):
+def accepts_any_epoch(monkeypatch):
     cursor = catch_up._resolve_cursor
     monkeypatch.setattr(
         catch_up, "_resolve_cursor", lambda session, place, epoch: cursor(session, place._replace(epoch=epoch), epoch)
     )
 
 
-def forgets_from_the_middle(monkeypatch):
+def deletes_events_from_the_middle(monkeypatch):
     monkeypatch.setattr(retention, "takewhile", filter)
     delete = QuerySet.delete
 
@@ -66,20 +66,20 @@ def forgets_from_the_middle(monkeypatch):
     monkeypatch.setattr(QuerySet, "delete", only_the_old)
 
 
-def keeps_whatever_is_not_read(monkeypatch):
+def queues_without_limit(monkeypatch):
     monkeypatch.setattr(SendQueue, "is_full", property(lambda self: False))
 
 
 MUTANTS = [
-    ("R10 R13", stories.a_transaction_is_rolled_back, publishes_before_it_commits),
-    ("R10", stories.the_rows_are_ahead_of_the_bus, tells_twice_what_was_caught_up),
-    ("R10", stories.the_bus_loses_a_message, overlooks_holes),
-    ("R10", stories.the_bus_loses_another_while_the_rows_are_read, takes_every_hole_for_real),
-    ("R11", stories.a_place_that_does_not_exist, believes_every_place),
-    ("R11", stories.a_place_that_is_no_longer_kept, believes_every_place),
-    ("R11", stories.a_place_from_before_a_restore, believes_every_epoch),
-    ("R11", stories.old_events_are_forgotten, forgets_from_the_middle),
-    ("R12", stories.one_client_does_not_read, keeps_whatever_is_not_read),
+    ("R10 R13", stories.a_transaction_is_rolled_back, publishes_before_commit),
+    ("R10", stories.the_rows_are_ahead_of_the_bus, forgets_catch_up_position),
+    ("R10", stories.the_bus_loses_a_message, ignores_gaps),
+    ("R10", stories.the_bus_loses_another_while_the_rows_are_read, treats_every_gap_as_real),
+    ("R11", stories.a_place_that_does_not_exist, accepts_any_cursor),
+    ("R11", stories.a_place_that_is_no_longer_kept, accepts_any_cursor),
+    ("R11", stories.a_place_from_before_a_restore, accepts_any_epoch),
+    ("R11", stories.old_events_are_forgotten, deletes_events_from_the_middle),
+    ("R12", stories.one_client_does_not_read, queues_without_limit),
 ]
 
 

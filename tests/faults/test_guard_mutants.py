@@ -58,7 +58,7 @@ class Scene:
 # Cards
 
 
-def the_card_of_a_command(scene: Scene) -> set[str]:
+def command_card(scene: Scene) -> set[str]:
     """L2: the page shows all of it, with nothing invisible."""
     browser = Client()
     browser.force_login(scene.make_user("Approver"))
@@ -72,19 +72,19 @@ def the_card_of_a_command(scene: Scene) -> set[str]:
     return set()
 
 
-def shows_the_beginning_only(monkeypatch) -> None:
+def shows_only_the_beginning(monkeypatch) -> None:
     whole = card.command_html
     monkeypatch.setattr(card, "command_html", lambda line, parts: whole(line[:2000], parts))
 
 
-def shows_hidden_letters_as_they_are(monkeypatch) -> None:
+def shows_invisible_characters_unchanged(monkeypatch) -> None:
     monkeypatch.setattr(visible_text, "_classify", lambda character, before: "plain")
 
 
 # Paths
 
 
-async def a_directory_became_a_link(scene: Scene) -> set[str]:
+async def directory_becomes_link(scene: Scene) -> set[str]:
     """L9: a command starts in the directory that was checked, or not at all."""
     there = scene.shell.workspace / "sub"
     there.unlink(missing_ok=True)
@@ -96,7 +96,7 @@ async def a_directory_became_a_link(scene: Scene) -> set[str]:
     return {"L9"} if ran.out.strip() == str(scene.shell.outside) else set()
 
 
-def the_file_tools_meet_links(scene: Scene) -> set[str]:
+def file_tools_meet_links(scene: Scene) -> set[str]:
     """L9: no name leads out of the workspace, neither for reading nor for writing."""
     root, outside = scene.shell.workspace, scene.shell.outside
     for name, target in (("link", outside), ("file", scene.shell.secret)):
@@ -128,7 +128,7 @@ def follows_links(monkeypatch) -> None:
 # Changing rules and approving
 
 
-def a_program_tries_to_weaken_its_guard(scene: Scene) -> set[str]:
+def service_account_changes_rules(scene: Scene) -> set[str]:
     """L10: only people change rules and lists, whatever permissions a service account has."""
     robot = scene.robot()
     document = {"version": 1, "defaults": {"security": "full", "ask": "off"}}
@@ -152,7 +152,7 @@ def a_program_tries_to_weaken_its_guard(scene: Scene) -> set[str]:
     return set()
 
 
-def somebody_without_the_right_answers(scene: Scene) -> set[str]:
+def unauthorized_user_decides(scene: Scene) -> set[str]:
     """L11: approving is a separate permission, checked for each request: the group, the rule, the requester."""
     requester = scene.make_user("Approver", "User")
     own = create_approval(requester, scene.make_session(requester), exclude_requester=True)
@@ -172,15 +172,15 @@ def somebody_without_the_right_answers(scene: Scene) -> set[str]:
     return set()
 
 
-def takes_programs_for_people(monkeypatch) -> None:
+def treats_service_accounts_as_people(monkeypatch) -> None:
     monkeypatch.setattr(User, "is_service", property(lambda account: False, lambda account, value: None))
 
 
-def lets_everybody_answer_who_sees_it(monkeypatch) -> None:
+def lets_everyone_decide_who_sees_it(monkeypatch) -> None:
     monkeypatch.setattr(approval_requests, "why_may_not_approve", lambda user, approval, quorum=None: "")
 
 
-def asks_for_the_right_and_not_for_the_question(monkeypatch) -> None:
+def ignores_requirements_of_the_request(monkeypatch) -> None:
     """Whoever may approve one request may approve all."""
 
     def why_not(user, approval, quorum=None):
@@ -190,14 +190,14 @@ def asks_for_the_right_and_not_for_the_question(monkeypatch) -> None:
 
 
 MUTANTS = [
-    ("L2", the_card_of_a_command, shows_the_beginning_only),
-    ("L2", the_card_of_a_command, shows_hidden_letters_as_they_are),
-    ("L9", a_directory_became_a_link, enters_directories_by_name),
-    ("L9", the_file_tools_meet_links, follows_links),
-    ("L10", a_program_tries_to_weaken_its_guard, takes_programs_for_people),
-    ("L11", somebody_without_the_right_answers, takes_programs_for_people),
-    ("L11", somebody_without_the_right_answers, lets_everybody_answer_who_sees_it),
-    ("L11", somebody_without_the_right_answers, asks_for_the_right_and_not_for_the_question),
+    ("L2", command_card, shows_only_the_beginning),
+    ("L2", command_card, shows_invisible_characters_unchanged),
+    ("L9", directory_becomes_link, enters_directories_by_name),
+    ("L9", file_tools_meet_links, follows_links),
+    ("L10", service_account_changes_rules, treats_service_accounts_as_people),
+    ("L11", unauthorized_user_decides, treats_service_accounts_as_people),
+    ("L11", unauthorized_user_decides, lets_everyone_decide_who_sees_it),
+    ("L11", unauthorized_user_decides, ignores_requirements_of_the_request),
 ]
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 BODY = 100_000
 
 
-async def a_stranger_sends_a_body(make_user, monkeypatch) -> set[str]:
+async def unauthenticated_client_sends_body(make_user, monkeypatch) -> set[str]:
     """Nothing of it is read from the server."""
     taken = []
     receive = RequestResponseCycle.receive
@@ -40,11 +40,11 @@ async def a_stranger_sends_a_body(make_user, monkeypatch) -> set[str]:
     return {"strangers' bodies stay outside"} if sum(taken) else set()
 
 
-def reads_first_and_asks_then(monkeypatch) -> None:
+def reads_body_before_authenticating(monkeypatch) -> None:
     monkeypatch.setattr(asgi, "DEFERRED_PATHS", ("/nowhere/",))
 
 
-async def somebody_sends_too_many_values(make_user, monkeypatch) -> set[str]:
+async def client_sends_too_many_values(make_user, monkeypatch) -> set[str]:
     """They are never created."""
     try:
         bounded_json.read_json(b"[" + b"[]," * 5000 + b"[]]", 5000)
@@ -53,11 +53,11 @@ async def somebody_sends_too_many_values(make_user, monkeypatch) -> set[str]:
     return {"values are counted before they are made"}
 
 
-def counts_only_what_is_no_list(monkeypatch) -> None:
+def does_not_count_lists(monkeypatch) -> None:
     monkeypatch.setattr(bounded_json, "_NOT_VALUE_STARTS", bounded_json._NOT_VALUE_STARTS + b"[,")
 
 
-async def strangers_guess_webhooks(make_user, monkeypatch) -> set[str]:
+async def clients_guess_webhooks(make_user, monkeypatch) -> set[str]:
     """The response is the same for an existing webhook and one that doesn't exist."""
     create_webhook(make_user("Operator"))
     told = set()
@@ -73,7 +73,7 @@ async def strangers_guess_webhooks(make_user, monkeypatch) -> set[str]:
     return {"webhooks cannot be guessed"} if len(told) > 1 else set()
 
 
-def says_what_is_not_there(monkeypatch) -> None:
+def reveals_missing_webhooks(monkeypatch) -> None:
     proven = inbound.authenticate_delivery
 
     def outspoken(hook, came):
@@ -84,7 +84,7 @@ def says_what_is_not_there(monkeypatch) -> None:
     monkeypatch.setattr(inbound, "authenticate_delivery", outspoken)
 
 
-async def a_signature_comes_back_after_a_month(make_user, monkeypatch) -> set[str]:
+async def signature_is_replayed_after_a_month(make_user, monkeypatch) -> set[str]:
     """It starts nothing."""
     signed = create_webhook(make_user("Operator"), token=False, signature="plain")
     came = signed.delivery({"a": 1})
@@ -98,16 +98,16 @@ async def a_signature_comes_back_after_a_month(make_user, monkeypatch) -> set[st
     return {"a signature acts once"} if started > 1 else set()
 
 
-def remembers_only_what_the_log_has(monkeypatch) -> None:
+def remembers_only_logged_signatures(monkeypatch) -> None:
     monkeypatch.setattr(inbound, "_find_spent_signature", lambda *_: None)
     monkeypatch.setattr(SpentSignature.objects, "create", lambda **_: None)
 
 
 MUTANTS = [
-    ("strangers' bodies stay outside", a_stranger_sends_a_body, reads_first_and_asks_then),
-    ("values are counted before they are made", somebody_sends_too_many_values, counts_only_what_is_no_list),
-    ("webhooks cannot be guessed", strangers_guess_webhooks, says_what_is_not_there),
-    ("a signature acts once", a_signature_comes_back_after_a_month, remembers_only_what_the_log_has),
+    ("strangers' bodies stay outside", unauthenticated_client_sends_body, reads_body_before_authenticating),
+    ("values are counted before they are made", client_sends_too_many_values, does_not_count_lists),
+    ("webhooks cannot be guessed", clients_guess_webhooks, reveals_missing_webhooks),
+    ("a signature acts once", signature_is_replayed_after_a_month, remembers_only_logged_signatures),
 ]
 
 

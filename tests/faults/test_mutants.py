@@ -17,7 +17,7 @@ from tests.faults.scenarios import ScenarioContext
 pytestmark = pytest.mark.usefixtures("database")
 
 
-def acknowledges_before_it_commits(monkeypatch):
+def acknowledges_before_commit(monkeypatch):
     from django.db import DatabaseError, transaction
 
     def commit(group):
@@ -32,7 +32,7 @@ def acknowledges_before_it_commits(monkeypatch):
     monkeypatch.setattr(db, "_commit", commit)
 
 
-def tries_again_what_may_have_been_done(monkeypatch):
+def retries_after_unknown_outcome(monkeypatch):
     """After a failed commit, each operation is repeated alone, whatever the failure was."""
     commit = db._commit
 
@@ -46,7 +46,7 @@ def tries_again_what_may_have_been_done(monkeypatch):
     monkeypatch.setattr(db, "_commit", again)
 
 
-def looks_for_the_key_only_before(monkeypatch):
+def checks_key_without_constraint(monkeypatch):
     """Without the constraint, two concurrent checks both find nothing."""
     rows = sql.fetch_rows
     monkeypatch.setattr(
@@ -55,11 +55,11 @@ def looks_for_the_key_only_before(monkeypatch):
     monkeypatch.setattr(lifecycle, "_find_accepted", lambda *_: None)
 
 
-def forgets_the_body(monkeypatch):
+def ignores_request_body(monkeypatch):
     monkeypatch.setattr(lifecycle, "_hash_request", lambda *_: "the same")
 
 
-def writes_without_a_fence(monkeypatch):
+def writes_without_fence(monkeypatch):
     step, append = hot_sql.commit_step, hot_sql.append_events
 
     def lease_of(pk):
@@ -71,27 +71,27 @@ def writes_without_a_fence(monkeypatch):
     )
 
 
-def takes_the_newest_first(monkeypatch):
+def claims_newest_first(monkeypatch):
     rows = sql.fetch_rows
     monkeypatch.setattr(sql, "fetch_rows", lambda text, values=(): rows(text.replace("e.id < r.id", "e.id > r.id"), values))
 
 
-def counts_no_lane(monkeypatch):
+def ignores_lane_maximum(monkeypatch):
     row = sql.fetch_row
     monkeypatch.setattr(sql, "fetch_row", lambda text, values=(): (64,) if "max_running" in text else row(text, values))
 
 
-def rescues_nobody(monkeypatch):
+def never_recovers(monkeypatch):
     monkeypatch.setattr(claim_sql, "recover_runs", lambda **_: [])
 
 
-def rescues_for_ever(monkeypatch):
+def recovers_forever(monkeypatch):
     from django.conf import settings
 
     monkeypatch.setattr(settings, "MAX_RESCUES", 99)
 
 
-def numbers_events_before_the_transaction(monkeypatch):
+def numbers_events_outside_transaction(monkeypatch):
     """Rolled back operations have used up their numbers."""
     append, tries = hot_sql.append_events, Counter()
 
@@ -109,16 +109,16 @@ def numbers_events_before_the_transaction(monkeypatch):
 
 
 MUTANTS = [
-    ("R1", scenarios.a_commit_fails, acknowledges_before_it_commits),
-    ("R2", scenarios.many_send_the_same, looks_for_the_key_only_before),
-    ("R2", scenarios.the_same_key_with_another_body, forgets_the_body),
-    ("R3 text", scenarios.a_frozen_worker_wakes_up, writes_without_a_fence),
-    ("R4", scenarios.two_messages_wait_in_one_session, takes_the_newest_first),
-    ("R4", scenarios.more_runs_than_the_lane_holds, counts_no_lane),
-    ("R5", scenarios.a_worker_dies, rescues_nobody),
-    ("R8", scenarios.a_run_kills_its_workers, rescues_for_ever),
-    ("text", scenarios.the_answer_to_a_commit_is_lost, tries_again_what_may_have_been_done),
-    ("R9", scenarios.a_neighbour_in_the_commit_fails, numbers_events_before_the_transaction),
+    ("R1", scenarios.a_commit_fails, acknowledges_before_commit),
+    ("R2", scenarios.many_send_the_same, checks_key_without_constraint),
+    ("R2", scenarios.the_same_key_with_another_body, ignores_request_body),
+    ("R3 text", scenarios.a_frozen_worker_wakes_up, writes_without_fence),
+    ("R4", scenarios.two_messages_wait_in_one_session, claims_newest_first),
+    ("R4", scenarios.more_runs_than_the_lane_holds, ignores_lane_maximum),
+    ("R5", scenarios.a_worker_dies, never_recovers),
+    ("R8", scenarios.a_run_kills_its_workers, recovers_forever),
+    ("text", scenarios.the_answer_to_a_commit_is_lost, retries_after_unknown_outcome),
+    ("R9", scenarios.a_neighbour_in_the_commit_fails, numbers_events_outside_transaction),
 ]
 
 
@@ -161,7 +161,7 @@ async def test_code_mutation_violates_its_invariant(
 ):
     assert await promises_broken(scenario, user, make_session) == set()
     db.close()
-    if mutate is looks_for_the_key_only_before:
+    if mutate is checks_key_without_constraint:
         constraint_dropped()
     with monkeypatch.context() as patched:
         mutate(patched)

@@ -41,40 +41,40 @@ class Writes:
         monkeypatch.setattr(Workspace, "write", counted)
 
 
-def works_on(claimed) -> "asyncio.Task[None]":
+def keeps_working(claimed) -> "asyncio.Task[None]":
     runner = Runner(claimed, DeltaWriter())
     runner.extend_lease(boot_time() + 60)
     return runner.start()
 
 
-async def a_worker_freezes_in_a_tool(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
+async def worker_is_suspended_in_tool(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
     await harness.close()
     writes.held, writes.let_go = session.key, threading.Event()
     run_pk = harness.send(WRITE % session.key, session=session)
     (claimed,) = (await db.write(queue.claim_runs, "first", 1, alone=True)).runs
-    frozen = works_on(claimed)
+    frozen = keeps_working(claimed)
     await eventually(lambda: writes.done[session.key] == 1)
     await db.write(Run.objects.filter(pk=run_pk).update, lease_until=1.0)
     (rescued,) = await db.write(queue.recover_runs, "second", 1, alone=True)
-    await works_on(rescued)
+    await keeps_working(rescued)
     writes.let_go.set()
     await frozen
     await catalog.close_providers()
 
 
-async def an_answer_breaks_off(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
+async def answer_is_cut_off(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
     await harness.answer(f"[[tokens=9 delay_ms=30 cut_after=6 times=1 tag={session.id}]]", session=session)
 
 
-async def a_tool_is_used(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
+async def tool_is_called(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
     await harness.answer(WRITE % session.key, session=session)
 
 
-def repeats_what_was_in_flight(monkeypatch):
+def repeats_interrupted_calls(monkeypatch):
     monkeypatch.setattr(tool_calls, "interrupt_started", lambda claimed: None)
 
 
-def goes_on_where_the_broken_attempt_stopped(monkeypatch):
+def continues_broken_attempt(monkeypatch):
     begin = OpenMessage.begin
 
     def keep(self, message_id, attempt):
@@ -86,7 +86,7 @@ def goes_on_where_the_broken_attempt_stopped(monkeypatch):
     monkeypatch.setattr(OpenMessage, "begin", keep)
 
 
-def tells_less_than_it_stores(monkeypatch):
+def streams_less_than_it_stores(monkeypatch):
     result_event = tool_calls._build_result_event
 
     def shortened(*args):
@@ -97,9 +97,9 @@ def tells_less_than_it_stores(monkeypatch):
 
 
 MUTANTS = [
-    ("R6", a_worker_freezes_in_a_tool, repeats_what_was_in_flight),
-    ("text", an_answer_breaks_off, goes_on_where_the_broken_attempt_stopped),
-    ("replay", a_tool_is_used, tells_less_than_it_stores),
+    ("R6", worker_is_suspended_in_tool, repeats_interrupted_calls),
+    ("text", answer_is_cut_off, continues_broken_attempt),
+    ("replay", tool_is_called, streams_less_than_it_stores),
 ]
 
 
