@@ -13,10 +13,11 @@ from agents.llm.prices import calculate_cost_microusd
 from clawsite.infra import clock, db
 from clawsite.infra.clock import boot_time
 from sessions_app.events.journal import NewEntry, NewEvent
-from sessions_app.models import Run
-from sessions_app.runs import lifecycle, outbox, queue, tool_calls
+from sessions_app.models import Run, RunWait
+from sessions_app.runs import lifecycle, outbox, queue, tool_calls, waiting
 from sessions_app.runs.client_tools import HANDED_OVER
 from sessions_app.runs.queue import ClaimedRun
+from sessions_app.runs.waiting import Wait
 from tools_app.approvals import requests as approval_requests
 
 Decisions = TypeVar("Decisions")
@@ -131,13 +132,12 @@ def _store_reply(
 
 
 def _park_run(claimed: ClaimedRun, reason: str) -> None:
-    """Park the run for approval or deferred calls. A decision made a moment ago saw a running run, so check for decisions here."""
+    """Park the run until all its deferred calls have results or, if there are none, until a pending approval request is decided."""
     if stop_reason := lifecycle.find_stop_request(claimed.pk):  # nothing checks it once the run is parked
         _end_run(claimed, Run.Status.ABORTED, stop_reason, "", (), None)
         return
-    queue.park_run(claimed, reason)
-    if not tool_calls.list_deferred(claimed.pk) and not approval_requests.has_open_approval(claimed.pk):
-        lifecycle.make_runs_ready([claimed.pk])
+    deferred = [Wait(RunWait.Kind(call.kind), call.ref, call.until) for call in tool_calls.list_deferred(claimed.pk)]
+    waiting.park(claimed, reason, deferred or approval_requests.list_waits(claimed.pk))
 
 
 def _freeze_run(claimed: ClaimedRun, reason: str, void: Sequence[NewEvent]) -> None:
@@ -145,7 +145,7 @@ def _freeze_run(claimed: ClaimedRun, reason: str, void: Sequence[NewEvent]) -> N
         _end_run(claimed, Run.Status.ABORTED, stop_reason, "", void, None)
         return
     tool_calls.interrupt_frozen(claimed, reason)
-    queue.park_frozen_run(claimed, before=void)
+    waiting.park_frozen(claimed, before=void)
 
 
 def _end_run(

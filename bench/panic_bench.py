@@ -42,11 +42,11 @@ def measure_claims() -> Result:
     for number in range(QUEUED):
         session = ensure_session(user, f"agent:main:queued-{number}")
         lifecycle.accept_run(user=user, session=session, run_id=f"queued-{number}", prompt="hi")
-    conditions = {"claim": claim_sql.NOT_FROZEN, "claim without the check": "1 = 1"}
+    conditions = {"claim": claim_sql.FREEZE_HOLDS_RUN, "claim without the check": "1 = 0"}
     seconds: dict[str, list[float]] = {name: [] for name in conditions}
     for number in range(CLAIMS + 20):
         for name, condition in conditions.items():
-            claim_sql.NOT_FROZEN = condition
+            claim_sql.FREEZE_HOLDS_RUN = condition
             with transaction.atomic():
                 started_at = time.perf_counter()
                 claimed = claim_sql.claim_runs(worker="bench", lane="main", max_runs=1, lease_seconds=20)
@@ -55,7 +55,7 @@ def measure_claims() -> Result:
             assert len(claimed) == 1
             if number >= 20:
                 seconds[name].append(elapsed)
-    claim_sql.NOT_FROZEN = conditions["claim"]
+    claim_sql.FREEZE_HOLDS_RUN = conditions["claim"]
     Run.objects.all().delete()
     return {name: milliseconds(times) for name, times in seconds.items()}
 
@@ -67,7 +67,7 @@ async def measure_freezes(installation: Installation, sleeps: Any, rounds: int) 
     from clawsite.accounts.models import User
     from clawsite.accounts.tokens import issue_token
     from clawsite.client import Client, Endpoint
-    from sessions_app.models import Run
+    from sessions_app.models import Run, RunWait
     from sessions_app.runs import freezes, lifecycle
     from sessions_app.sessions.service import ensure_session
 
@@ -87,7 +87,7 @@ async def measure_freezes(installation: Installation, sleeps: Any, rounds: int) 
         started_at = time.perf_counter()
         await freeze()
         gone = await until(lambda: not sleeps.alive)
-        confirmed = await until(lambda: Run.objects.filter(pk=pk, status="waiting", reason="frozen").exists())
+        confirmed = await until(lambda: RunWait.objects.main_kinds([pk]) == {pk: "frozen"})
         freezes.resume("all", reason="bench", by=None, by_name="bench")
         await until(lambda: Run.objects.filter(pk=pk, status="completed").exists())
         return gone - started_at, confirmed - started_at

@@ -14,6 +14,7 @@ ENTRY = "sessions_app_transcriptentry"
 LANE = "sessions_app_lane"
 FREEZE = "sessions_app_freeze"
 SYSTEM_EVENT = "sessions_app_systemevent"
+RUN_WAIT = "sessions_app_runwait"
 
 
 def lock_sessions(ids: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Periodic tasks of workers for the event log, attachments, lanes and the list of workers."""
+"""Periodic tasks of workers for the event log, attachments, lanes, parked runs and the list of workers."""
 
 import asyncio
 import datetime as dt
@@ -9,8 +9,9 @@ from clawsite.infra import clock, db
 from clawsite.infra.periodic import BATCH_PAUSE_SECONDS, periodic
 from clawsite.infra.process.host import Host, on_start
 from sessions_app.events import epoch, retention
-from sessions_app.runs import freezes, workers
+from sessions_app.runs import freezes, waiting, workers
 from sessions_app.runs.lanes import LaneDelayMonitor
+from sessions_app.runs.waiting import WaitsDue
 from sessions_app.sessions import attachments
 
 
@@ -32,6 +33,19 @@ async def remove_silent_workers() -> None:
 @periodic("close freezes of ended runs", on="worker", every=lambda: settings.SWEEP_SECONDS)
 async def close_freezes() -> None:
     await db.write(freezes.close_freezes_of_ended_runs)
+
+
+@periodic("record freezes of parked runs", on="worker", every=lambda: settings.SWEEP_SECONDS)
+async def record_freezes() -> None:
+    if await db.read(freezes.list_active):
+        await db.write(waiting.record_freezes)
+
+
+@periodic("settle waits", on="worker", every=lambda: settings.POLL_SECONDS, hint=WaitsDue)
+async def settle_waits() -> None:
+    """Wake parked runs whose deadline has passed, or whose settlement only polling finds."""
+    if due := await db.read(waiting.list_due):
+        await db.write(waiting.settle_due, due, alone=True)
 
 
 @periodic("record event log position", on="worker", every=60.0, at_end=True)

@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from typing import Any
 
 from django.apps import AppConfig
@@ -12,10 +13,12 @@ class ToolsAppConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
+        from sessions_app.runs import waiting
         from sessions_app.runs.lifecycle import unowned_run_ended
 
         post_migrate.connect(_install_policies, sender=self, dispatch_uid="install policies")
         unowned_run_ended.connect(_void_approvals, dispatch_uid="void approvals")
+        waiting.register_kind(waiting.Kind.APPROVAL, waiting.WaitKind(_find_closed_approvals))
 
 
 def _install_policies(**signal: Any) -> None:
@@ -29,3 +32,9 @@ def _void_approvals(run_pk: int, reason: str, **_signal: Any) -> None:
     from tools_app.approvals.requests import void_for_run
 
     void_for_run(run_pk, f"the run was stopped ({reason})")
+
+
+def _find_closed_approvals(approval_ids: Collection[str]) -> Collection[str]:
+    from tools_app.approvals.requests import find_closed
+
+    return find_closed(approval_ids)

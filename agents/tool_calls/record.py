@@ -1,7 +1,6 @@
 """Record what happens to the calls of a turn, each step in its own commit. Images become attachments."""
 
 import base64
-import datetime as dt
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from uuid import UUID
 from agents.run_store import RunStore
 from agents.tool_calls.authorize import Decisions
 from agents.tool_calls.start import start_call
-from clawsite.infra import clock, db
+from clawsite.infra import db
 from clawsite.infra.errors import ClawError
 from sessions_app.runs import queue, tool_calls
 from sessions_app.runs.queue import ClaimedRun, LeaseLost
@@ -42,8 +41,7 @@ class TurnJournal:
         await self._store.write(queue.write_step, events=[tool_calls.build_update_event(call.id, call.name, partial.text)])
 
     async def deferred(self, call: CallRef, deferred: Deferred) -> None:
-        until = clock.now() + dt.timedelta(seconds=deferred.deadline_s) if deferred.deadline_s is not None else None
-        await self._store.write(tool_calls.record_deferral, call.id, deferred.kind, deferred.ref, until)
+        await self._store.write(tool_calls.record_deferral, call.id, deferred.kind, deferred.ref, deferred.deadline_s)
 
     async def ended(self, call: CallRef, result: ToolResult) -> None:
         await record_result(self._store, call, result)

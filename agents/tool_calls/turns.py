@@ -25,7 +25,7 @@ from agents.run_store import RunStore
 from agents.tool_calls.authorize import DecidedCall, Decisions, authorize_calls, authorize_calls_again
 from agents.tool_calls.propose import check_loops, propose_calls
 from agents.tool_calls.record import TurnJournal, record_result
-from clawsite.infra import clock, db
+from clawsite.infra import db
 from sessions_app.runs import tool_calls
 from sessions_app.runs.tool_calls import OpenDeferral
 from tools_app.authorize import AuthorizedCall
@@ -122,8 +122,7 @@ class ToolTurns:
     async def _resume(self, plan: ModelPlan, deferral: OpenDeferral, note: str) -> ToolEnded | None:
         """Store and return the result of a deferred call, or return None if it is still waiting."""
         ref = CallRef(deferral.call_id, deferral.name, deferral.arguments)
-        overdue = deferral.until is not None and deferral.until <= clock.now()
-        result = await resume_call(plan.toolset.get(ref.name), DeferredCall(ref, deferral.kind, deferral.ref, overdue))
+        result = await resume_call(plan.toolset.get(ref.name), DeferredCall(ref, deferral.kind, deferral.ref, deferral.overdue))
         if result is None:
             return None
         result = add_note(result, note)

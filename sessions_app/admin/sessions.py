@@ -162,7 +162,13 @@ class RunAdmin(ReadOnlyAdmin):
         (_("Time"), {"fields": [("accepted_at", "started_at", "ended_at"), ("duration", "running_seconds", "timeout_seconds")]}),
         (
             _("Worker"),
-            {"fields": [("worker", "rescues", "lease_token"), ("lease_ends", "goes_on", "stop_asked", "abort_reason")]},
+            {
+                "fields": [
+                    ("worker", "rescues", "lease_token"),
+                    ("lease_ends", "waits_for", "goes_on"),
+                    ("stop_asked", "abort_reason"),
+                ]
+            },
         ),
         (_("Identifiers"), {"fields": ["generation", "request_hash"]}),
     ]
@@ -182,6 +188,10 @@ class RunAdmin(ReadOnlyAdmin):
     @admin.display(description=_("lease until"))
     def lease_ends(self, run: Run) -> str:
         return format_db_time(run.lease_until)
+
+    @admin.display(description=_("waiting for"))
+    def waits_for(self, run: Run) -> str:
+        return ", ".join(wait.get_kind_display() for wait in run.waits.order_by("pk")) or EMPTY
 
     @admin.display(description=_("ready since"))
     def goes_on(self, run: Run) -> str:

@@ -8,6 +8,7 @@ from sessions_app.models.lane import Lane
 from sessions_app.models.mark import SessionMark
 from sessions_app.models.outbox import Outbox
 from sessions_app.models.run import Run
+from sessions_app.models.run_wait import RunWait
 from sessions_app.models.session import Session, SessionMember
 from sessions_app.models.system_event import SystemEvent
 from sessions_app.models.tool_call import ToolCall
@@ -22,6 +23,7 @@ __all__ = [
     "Lane",
     "Outbox",
     "Run",
+    "RunWait",
     "Session",
     "SessionMark",
     "SessionMember",

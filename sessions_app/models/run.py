@@ -29,7 +29,7 @@ class Run(models.Model):
     class Status(models.TextChoices):
         ACCEPTED = "accepted", _("Queued")
         RUNNING = "running", _("Running")
-        WAITING = "waiting", _("Waiting")  # parked on an approval or on subagents; holds no worker and no lane slot
+        WAITING = "waiting", _("Waiting")  # parked: its RunWait rows say why; holds no worker and no lane slot
         COMPLETED = "completed", _("Completed")
         FAILED = "error", _("Failed")  # the value that clients already know
         ABORTED = "aborted", _("Stopped")
@@ -65,7 +65,7 @@ class Run(models.Model):
         _("reason"),
         max_length=64,
         blank=True,
-        help_text=_("Why the run ended or is waiting: timeout, poisoned, rpc, a failure kind, …"),
+        help_text=_("Why the run ended: timeout, poisoned, rpc, a failure kind, …"),
     )
     error = models.TextField(_("error"), blank=True, help_text=_("Shown to the user when the status is error"))
 

@@ -4,7 +4,7 @@ Lookups start from `for_user()`. Users who may see all runs but not the sessions
 as in the admin.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import NotFound
 from sessions_app import tables
-from sessions_app.models import Event, Run, Session, ToolCall
+from sessions_app.models import Event, Run, RunWait, Session, ToolCall
 from sessions_app.reports.redaction import redact_event_data
 from sessions_app.transcript.history import MAX_REPLY_BYTES
 from sessions_app.verdicts import build_trace, build_verdict
@@ -67,11 +67,16 @@ def list_runs(
     if before is not None:
         runs = runs.filter(pk__lt=before)
     page = list(runs.select_related("session", "owner").order_by("-id")[: limit + 1])
-    rows = [to_wire_run(RunAccess(run, user.pk, may_read_text=True), shortened=True) for run in page[:limit]]
+    waits = _read_waits(page[:limit])
+    rows = [to_wire_run(RunAccess(run, user.pk, may_read_text=True), waits, shortened=True) for run in page[:limit]]
     return RunPage(rows, page[limit - 1].pk if len(page) > limit else None)
 
 
-def to_wire_run(look: RunAccess, *, shortened: bool = False) -> dict[str, Any]:
+def _read_waits(runs: Sequence[Run]) -> dict[int, str]:
+    return RunWait.objects.main_kinds([run.pk for run in runs if run.status == Run.Status.WAITING])
+
+
+def to_wire_run(look: RunAccess, waits: Mapping[int, str], *, shortened: bool = False) -> dict[str, Any]:
     """Convert a run to its wire form. Fields the viewer may not read are empty."""
     run = look.run
     end = run.ended_at
@@ -86,7 +91,7 @@ def to_wire_run(look: RunAccess, *, shortened: bool = False) -> dict[str, Any]:
         "owner": run.owner.username,
         "lane": run.lane,
         "status": run.status,
-        "reason": run.reason or None,
+        "reason": run.reason or waits.get(run.pk),  # why the run ended, or what it waits for
         "error": (run.error or None) if look.may_read_text else None,
         "prompt": prompt if look.may_read_text else "",
         "words": look.may_read_text,
@@ -113,7 +118,7 @@ def summarize_run(look: RunAccess) -> dict[str, Any]:
     ]
     calls = [_to_wire_call(call, look.may_read_text) for call in ToolCall.objects.filter(run=run).order_by("position")[:MAX_CALLS]]
     return {
-        "run": to_wire_run(look),
+        "run": to_wire_run(look, _read_waits([run])),
         "timings": _compute_timings(run, [(ts, data["phase"]) for ts, data in phases], calls),
         "attempts": 1 + run.rescues + len(retries),
         "retries": retries,

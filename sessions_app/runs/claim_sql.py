@@ -19,14 +19,12 @@ from sessions_app.transcript.prompt_content import build_prompt_content
 
 UNFINISHED = "('accepted', 'running', 'waiting')"  # must match the condition of the partial index exactly
 
-# For run `c`: neither it, its agent nor everything is frozen. The table almost never has freezes in force.
-NOT_FROZEN = f"""
-NOT EXISTS (
-  SELECT 1 FROM {FREEZE} f WHERE f.lifted_at IS NULL AND (
-    f.scope = 'all'
-    OR (f.scope = 'run' AND f.subject = CAST(c.id AS varchar(64)))
-    OR (f.scope = 'agent' AND f.subject = (SELECT s.agent FROM {SESSION} s WHERE s.id = c.session_id))
-  )
+# Freeze `f` is in force and covers run `c`. The table almost never has freezes in force.
+FREEZE_HOLDS_RUN = f"""
+f.lifted_at IS NULL AND (
+  f.scope = 'all'
+  OR (f.scope = 'run' AND f.subject = CAST(c.id AS varchar(64)))
+  OR (f.scope = 'agent' AND f.subject = (SELECT s.agent FROM {SESSION} s WHERE s.id = c.session_id))
 )
 """
 
@@ -57,7 +55,7 @@ def claim_runs(*, worker: str, lane: str, max_runs: int, lease_seconds: float) -
           LEFT JOIN (
             SELECT owner_id, count(*) AS n FROM {RUN} WHERE status = 'running' AND lane = %s GROUP BY owner_id
           ) b ON b.owner_id = c.owner_id
-          WHERE {NOT_FROZEN}
+          WHERE NOT EXISTS (SELECT 1 FROM {FREEZE} f WHERE {FREEZE_HOLDS_RUN})
         ) ranked ORDER BY late, turn, id LIMIT %s
         """,
         [lane, lane, lane, room],

@@ -17,7 +17,8 @@ from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
 from sessions_app.events import announce
-from sessions_app.models import Freeze, Run, Session
+from sessions_app.models import Freeze, Run, RunWait, Session
+from sessions_app.runs import waiting
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ def freeze(scope: str, subject: str = "", *, reason: str, by: User | None, by_na
     if existing := Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).first():
         return existing, False
     created = Freeze.objects.create(scope=scope, subject=subject, reason=reason, by=by, by_name=actor_name, at=clock.now())
+    waiting.record_freezes()
     announce.notify_freezes_changed()
     _record_change("panic.stopped", created)
     return created, True
@@ -52,13 +54,14 @@ def freeze(scope: str, subject: str = "", *, reason: str, by: User | None, by_na
 
 @transaction.atomic
 def resume(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> Freeze:
-    """Lift a freeze. Runs parked by it are already ready; only this row held them."""
+    """Lift a freeze. Runs that wait for nothing else are already ready; only this row held them."""
     actor_name, reason = _actor_name(by, by_name), _clean_reason(reason)
     stamp = {"lifted_at": clock.now(), "lifted_by": by, "lifted_by_name": actor_name, "lifted_reason": reason}
     freeze_row = Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).order_by("pk").first()
     if freeze_row is None or not Freeze.objects.filter(pk=freeze_row.pk, lifted_at__isnull=True).update(**stamp):
         raise NotFound(_("This is not frozen."))
     freeze_row.refresh_from_db()
+    RunWait.objects.filter(kind=RunWait.Kind.FREEZE, reference=str(freeze_row.pk)).delete()
     announce.notify_freezes_changed()
     _record_change("panic.resumed", freeze_row)
     return freeze_row

@@ -20,7 +20,7 @@ from sessions_app import tables
 from sessions_app.events.journal import EntryPosition, EventBatch, NewEntry, NewEvent, insert_entries, insert_events
 from sessions_app.models import Run
 from sessions_app.run_request import RunRequest
-from sessions_app.tables import RUN, SESSION
+from sessions_app.tables import RUN, RUN_WAIT, SESSION
 from sessions_app.transcript.prompt_content import visible_attachments
 
 
@@ -138,6 +138,8 @@ def commit_step(step: RunStep) -> EventBatch:
             f"running_seconds = running_seconds + CASE WHEN status = 'running' THEN {sql.now_expression()} - claimed_at ELSE 0 END"
         ]
         values += [str(step.to), step.reason, step.error, sql.datetime_value(now) if step.to in Run.ENDED else None]
+    # A run that ends no longer waits for anything. Most never did, which costs them no statement.
+    has_waits = f", EXISTS (SELECT 1 FROM {RUN_WAIT} w WHERE w.run_id = {RUN}.id)" if step.to in Run.ENDED else ""
     held = step.lease is not None
     before = (
         [Run.Status.RUNNING] if held else [s for s in Run.ENTERED_FROM[step.to or Run.Status.ABORTED] if s != Run.Status.RUNNING]
@@ -145,13 +147,16 @@ def commit_step(step: RunStep) -> EventBatch:
     run = sql.fetch_rows(
         f"""
         UPDATE {RUN} SET {", ".join(changes)}
-        WHERE id = %s AND status IN ({sql.placeholders(before)}) {"AND lease_token = %s" if held else ""} RETURNING seq, steps
+        WHERE id = %s AND status IN ({sql.placeholders(before)}) {"AND lease_token = %s" if held else ""}
+        RETURNING seq, steps{has_waits}
         """,
         [*values, step.run_pk, *(str(status) for status in before), *([step.lease] if held else [])],
     )
     if not session or not run:
         raise LeaseLost(f"run {step.run_pk} is no longer held under lease {step.lease}")
-    (cursor, entry_count), (seq, steps) = session[0], run[0]
+    (cursor, entry_count), (seq, steps, *waits) = session[0], run[0]
+    if any(waits):
+        sql.execute(f"DELETE FROM {RUN_WAIT} WHERE run_id = %s", [step.run_pk])
     batch = EventBatch(cursor - n + 1, seq - n + 1, clock.to_ms(now), step.events)
     positions = [
         EntryPosition(step.session_id, step.generation, entry_count - m + 1 + i, step.run_pk, steps - m + i) for i in range(m)

@@ -11,6 +11,7 @@ from sessions_app.models import Lane, Run
 log = logging.getLogger(__name__)
 
 MAIN, CRON, SUBAGENT, NESTED = "main", "cron", "subagent", "nested"
+CHILD_LANES = (SUBAGENT, NESTED)  # other runs may wait for runs in these lanes
 REPEAT_WARNING_SECONDS = 600
 DEFAULT_MAX_RUNNING = {MAIN: 64, CRON: 5, SUBAGENT: 8, NESTED: 2}
 

@@ -1,7 +1,6 @@
 """A run's life cycle outside of workers: accepted once, stopped on request, made ready. Workers use queue.py."""
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -22,7 +21,7 @@ from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run, Session, SessionMember
 from sessions_app.origin import TokenLimits
 from sessions_app.run_request import ORDINARY_REQUEST, Prompt, RunRequest, ToolResults
-from sessions_app.runs import client_tools, hot_sql, lanes, tool_calls
+from sessions_app.runs import client_tools, hot_sql, lanes, tool_calls, waiting
 from sessions_app.transcript import rewinds
 
 MAX_RUN_ID_LENGTH = 200
@@ -165,6 +164,7 @@ def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, err
         session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch, run_pk=run.pk, run_id=run.run_id
     )
     events.notify_workers(run.pk, "ended")
+    waiting.notify_ended(run.lane)
     transaction.on_commit(metrics.runs_ended.labels(to).inc)
 
 
@@ -182,19 +182,6 @@ def check_may_write(user: User, session: Session) -> None:
         return
     if not SessionMember.objects.filter(session=session, user=user, role=SessionMember.Role.WRITER).exists():
         raise Forbidden(_("You have read-only access to this session. Ask its owner for write access."))
-
-
-@transaction.atomic
-def make_runs_ready(run_pks: Sequence[int]) -> int:
-    """Mark parked runs as ready to continue."""
-    changed = sql.fetch_rows(
-        f"UPDATE {tables.RUN} SET ready_at = {sql.now_expression()} "
-        f"WHERE id IN ({sql.placeholders(run_pks)}) AND status = 'waiting' RETURNING id",
-        run_pks,
-    )
-    for (pk,) in changed:
-        events.notify_workers(pk, "ready")
-    return len(changed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from sessions_app.events import announce
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run, Worker
 from sessions_app.run_request import reader_origin
-from sessions_app.runs import claim_sql, freezes, hot_sql, lifecycle, tool_calls
+from sessions_app.runs import claim_sql, freezes, hot_sql, lifecycle, tool_calls, waiting
 from sessions_app.runs.announce import announce_run
 from sessions_app.runs.hot_sql import EventAppend, LeaseLost, RunStep
 from sessions_app.runs.types import ClaimedRun
@@ -23,8 +23,6 @@ from sessions_app.runs.types import ClaimedRun
 log = logging.getLogger(__name__)
 
 __all__ = ["ClaimedRun", "LeaseLost"]
-
-FROZEN = "frozen"  # reason of a run that waits because of a freeze
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def recover_runs(worker: str, limit: int) -> list[ClaimedRun]:
                 f"the worker died {claimed.rescues} times during this run, so it was not tried again",
             )
         elif freezes.is_frozen(claimed.agent, claimed.pk):
-            park_frozen_run(claimed)
+            waiting.park_frozen(claimed)
         else:
             helped.append(claimed)
     return helped
@@ -97,9 +95,9 @@ def write_step(claimed: ClaimedRun, *, to: Run.Status | None = None, **what: Any
         what["entries"] = [replace(entry, meta={**entry.meta, **origin}) for entry in what["entries"]]
     write = RunStep(claimed.pk, claimed.session_id, claimed.lease, generation=claimed.generation, to=to, **what)
     announce_run(claimed, hot_sql.commit_step(write))
-    if to:
-        announce.notify_workers(claimed.pk, "ended" if to in Run.ENDED else "parked")
     if to in Run.ENDED:
+        announce.notify_workers(claimed.pk, "ended")
+        waiting.notify_ended(claimed.lane)
         transaction.on_commit(metrics.runs_ended.labels(to).inc)
 
 
@@ -109,22 +107,6 @@ def end_run(claimed: ClaimedRun, to: Run.Status, reason: str, error: str = "", *
     undecided, results = tool_calls.close_waiting(claimed.pk, reason)
     write_step(claimed, to=to, reason=reason, error=error, events=[*before, *undecided, last], entries=results)
     lifecycle.unowned_run_ended.send(Run, run_pk=claimed.pk, reason=reason)
-
-
-def park_run(claimed: ClaimedRun, reason: str) -> None:
-    """Park the run until people or subagents finish: it keeps the session's turn, but no worker and no lane slot."""
-    write_step(
-        claimed, to=Run.Status.WAITING, reason=reason, events=[NewEvent("lifecycle", {"phase": "waiting", "reason": reason})]
-    )
-
-
-def park_frozen_run(claimed: ClaimedRun, *, before: Sequence[NewEvent] = ()) -> None:
-    """Park a frozen run. It is ready immediately: only the freeze prevents a claim, so lifting it is enough, even if that
-    happened a moment ago.
-    """
-    waiting = NewEvent("lifecycle", {"phase": "waiting", "reason": FROZEN})
-    write_step(claimed, to=Run.Status.WAITING, reason=FROZEN, events=[*before, waiting])
-    lifecycle.make_runs_ready([claimed.pk])
 
 
 def release_runs(held: Sequence[ClaimedRun]) -> None:
@@ -162,7 +144,7 @@ def list_requested_aborts(worker: str) -> dict[int, tuple[int, str]]:
 
 def _lanes_with_work(after: str) -> list[str]:
     """List lanes with claimable runs, starting after the one served last, so that a busy lane can't starve others."""
-    waiting = sql.fetch_rows(
+    rows = sql.fetch_rows(
         f"""
         SELECT name FROM {tables.LANE} WHERE name IN (
           SELECT lane FROM {tables.RUN} WHERE status = 'accepted'
@@ -171,4 +153,4 @@ def _lanes_with_work(after: str) -> list[str]:
         )
         """
     )
-    return sorted((lane for (lane,) in waiting), key=lambda lane: (lane <= after, lane))
+    return sorted((lane for (lane,) in rows), key=lambda lane: (lane <= after, lane))

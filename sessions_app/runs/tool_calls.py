@@ -1,12 +1,11 @@
 """Tool calls as rows: decided, started, ended. Row, event and transcript entry are one transaction under the run's lease."""
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from clawsite.accounts.models import User
-from clawsite.infra import clock
+from clawsite.infra import clock, sql
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
@@ -95,20 +94,15 @@ class OpenDeferral:
     arguments: dict[str, Any]
     kind: str
     ref: str
-    until: dt.datetime | None
-
-    @classmethod
-    def of(cls, call: ToolCall) -> "OpenDeferral":
-        marker: dict[str, Any] = call.deferred or {}
-        until = dt.datetime.fromisoformat(marker["until"]) if marker["until"] else None
-        return cls(call.call_id, call.name, call.arguments, marker["kind"], marker["ref"], until)
+    until: float | None  # database time
+    overdue: bool
 
 
-def record_deferral(claimed: ClaimedRun, call_id: str, kind: str, ref: str, until: dt.datetime | None) -> None:
+def record_deferral(claimed: ClaimedRun, call_id: str, kind: str, ref: str, seconds: float | None) -> None:
     """Store that the result of a running call comes later. From here on, any worker can resume the call and none repeats it."""
     _append(claimed, [])  # checks the fence
     started = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id, status=ToolCall.Status.STARTED)
-    marker = {"kind": kind, "ref": ref, "until": until.isoformat() if until else None}
+    marker = {"kind": kind, "ref": ref, "until": None if seconds is None else sql.db_now() + seconds}
     if not started.update(status=ToolCall.Status.WAITING, deferred=marker, lease_token=claimed.lease):
         raise LeaseLost(f"call {call_id} of run {claimed.pk} is not running")
 
@@ -116,7 +110,15 @@ def record_deferral(claimed: ClaimedRun, call_id: str, kind: str, ref: str, unti
 def list_deferred(run_pk: int) -> list[OpenDeferral]:
     """Return the run's calls whose result comes later, in the model's order."""
     deferred = ToolCall.objects.filter(run_id=run_pk, status=ToolCall.Status.WAITING, deferred__isnull=False)
-    return [OpenDeferral.of(call) for call in deferred.order_by("position")]
+    calls = list(deferred.order_by("position"))
+    now = sql.db_now() if calls else 0.0
+    return [_to_open_deferral(call, call.deferred or {}, now) for call in calls]
+
+
+def _to_open_deferral(call: ToolCall, marker: dict[str, Any], now: float) -> OpenDeferral:
+    until = marker["until"]
+    overdue = until is not None and until <= now
+    return OpenDeferral(call.call_id, call.name, call.arguments, marker["kind"], marker["ref"], until, overdue)
 
 
 def record_admission(claimed: ClaimedRun, call_id: str, admission: dict[str, Any]) -> None:

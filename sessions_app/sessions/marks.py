@@ -13,7 +13,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from sessions_app import tables
 from sessions_app.events import announce
-from sessions_app.models import Run, Session, SessionMark, SessionMember
+from sessions_app.models import Run, RunWait, Session, SessionMark, SessionMember
 from sessions_app.models.session import SessionQuerySet
 from sessions_app.transcript.rewinds import visible_condition
 
@@ -134,16 +134,17 @@ def _read_unfinished_runs(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str | No
     """Return each session's active run, or else its queued run."""
     runs: dict[UUID, tuple[str, str | None]] = {}
     rows = sql.fetch_rows(
-        f"SELECT session_id, status, reason FROM {tables.RUN} "
+        f"SELECT session_id, status, id FROM {tables.RUN} "
         f"WHERE status IN ('accepted', 'running', 'waiting') AND session_id IN ({sql.placeholders(ids)}) ORDER BY session_id, id",
         [sql.uuid_value(pk) for pk in ids],
     )
-    for session_id, status, reason in rows:
+    waits = RunWait.objects.main_kinds([run_pk for _, status, run_pk in rows if status == Run.Status.WAITING])
+    for session_id, status, run_pk in rows:
         pk = sql.as_uuid(session_id)
         if status == Run.Status.ACCEPTED:
             runs.setdefault(pk, ("queued", None))
         else:
-            runs[pk] = (status, (reason or None) if status == Run.Status.WAITING else None)
+            runs[pk] = (status, waits.get(run_pk))
     return runs
 
 

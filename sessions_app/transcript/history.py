@@ -9,7 +9,7 @@ import orjson
 from clawsite.infra import clock, sql
 from sessions_app import tables
 from sessions_app.events.replay import RunView, replay_events
-from sessions_app.models import Event, Run, Session, TranscriptEntry
+from sessions_app.models import Event, Run, RunWait, Session, TranscriptEntry
 from sessions_app.run_request import Compaction
 from sessions_app.transcript.message_details import (
     TranscriptRow,
@@ -147,7 +147,7 @@ def _read_unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, 
             active = {
                 "runId": run.run_id,
                 "status": run.status,
-                "waitingFor": run.reason or None if run.status == Run.Status.WAITING else None,
+                "waitingFor": RunWait.objects.main_kinds([run.pk]).get(run.pk) if run.status == Run.Status.WAITING else None,
                 "seq": view.seq,
                 "messageId": view.open_message or None,
                 "text": view.open_text,

@@ -49,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 OURS = ("accounts", "agents", "connectors", "gateway", "infra", "sessions_app", "tools_app")
 # Shown with their session or request, private to one user, an index of files, or input of future commands and runs.
 NOT_BY_THEMSELVES = {"EventLog", "SessionMember", "SessionMark", "MemoryFile", "MemoryChunk", "AuditSeal", "AuditHead"}
-NOT_BY_THEMSELVES |= {"ApprovalVote", "CommandInput", "CommandOutput", "DeviceToken", "SpentSignature", "SystemEvent"}
+NOT_BY_THEMSELVES |= {"ApprovalVote", "CommandInput", "CommandOutput", "DeviceToken", "SpentSignature", "SystemEvent", "RunWait"}
 MOST_QUERIES = 24  # of which 4 authenticate the user and read permissions
 
 

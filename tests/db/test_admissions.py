@@ -8,7 +8,7 @@ from clawsite.gateway.protocol.approvals import add_approvals
 from clawsite.infra import clock
 from sessions_app.models import Event, ToolCall
 from sessions_app.reports.redaction import redact_event_data
-from sessions_app.runs import queue, tool_calls
+from sessions_app.runs import tool_calls
 from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.verdicts import build_verdict, translate_verdict
 from tests.harness.approvals import (
@@ -19,6 +19,7 @@ from tests.harness.approvals import (
     plan_command,
     request_approval,
 )
+from tests.harness.waits import park
 from tools_app.approvals import grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.command_decision import use_approval_or_grants
@@ -126,7 +127,7 @@ def test_admission_without_approval_names_exec_rules(user, make_session, tmp_pat
 def test_approval_event_carries_grant_scope_and_duration(claimed, approver, user, tmp_path):
     question = request_approval(claimed, tmp_path)
     with transaction.atomic():
-        queue.park_run(claimed, "approval")  # no worker holds the run, so the decision itself is announced
+        park(claimed)  # no worker holds the run, so the decision itself is announced
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900))
     granted = {"grant": Grant.objects.get().pk, "scope": "session", "seconds": 900, "uses": None}
     decided = Event.objects.filter(run=claimed.pk, stream="tool").order_by("-seq")[0].data

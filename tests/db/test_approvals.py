@@ -12,7 +12,7 @@ from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Event, Run
-from sessions_app.runs import lifecycle, queue
+from sessions_app.runs import lifecycle, queue, waiting
 from sessions_app.sessions import service as session_service
 from tests.harness.approvals import (
     allow_approval_requests,
@@ -49,7 +49,7 @@ def approver(make_user):
 
 def parked(claimed):
     with transaction.atomic():
-        queue.park_run(claimed, "approval")
+        waiting.park(claimed, "approval", approval_requests.list_waits(claimed.pk))
 
 
 def may_start(claimed, plan):

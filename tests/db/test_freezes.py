@@ -9,7 +9,8 @@ from clawsite.cli.doctor import database
 from clawsite.infra import sql
 from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
 from sessions_app.models import Freeze, Run
-from sessions_app.runs import claim_sql, freezes, lifecycle, queue
+from sessions_app.runs import claim_sql, freezes, lifecycle, queue, waiting
+from tests.harness.waits import park, waiting_for
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
@@ -131,9 +132,9 @@ def test_frozen_run_is_not_claimed_after_approval(queued):
     pk = queued()
     with transaction.atomic():
         (held,) = queue.claim_runs("w1", 1).runs
-        queue.park_run(held, "approval")
+        park(held)
     stop("agent", "main")
-    lifecycle.make_runs_ready([pk])
+    waiting.make_ready([pk])
     assert claimed() == set()
     resume("agent", "main")
     assert claimed() == {pk}
@@ -143,7 +144,7 @@ def test_removing_claim_condition_lets_frozen_runs_through(queued, monkeypatch):
     """Deliberate fault: without the condition they are claimed."""
     pk = queued()
     stop()
-    monkeypatch.setattr(claim_sql, "NOT_FROZEN", "1 = 1")
+    monkeypatch.setattr(claim_sql, "FREEZE_HOLDS_RUN", "1 = 0")
     assert claimed() == {pk}
 
 
@@ -155,7 +156,7 @@ def test_frozen_run_of_dead_worker_is_recovered_and_waits(queued):
     with transaction.atomic():
         assert queue.recover_runs("w2", 5) == []
     run = Run.objects.get(pk=pk)
-    assert (run.status, run.reason, run.worker) == ("waiting", "frozen", "")
+    assert (run.status, waiting_for(pk), run.worker) == ("waiting", "frozen", "")
     assert claimed() == set()
     resume()
     assert claimed() == {pk}

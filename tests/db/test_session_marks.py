@@ -8,6 +8,7 @@ from sessions_app.models import Run, Session, SessionMark, SessionMember
 from sessions_app.runs import lifecycle, queue
 from sessions_app.sessions import marks, selectors
 from sessions_app.sessions import service as session_service
+from tests.harness.waits import park
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
@@ -95,7 +96,7 @@ def test_session_list_shows_run_status(user, make_session):
         lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt="hi")
     assert row_of(user, busy)["status"] == "queued"
     claimed = {one.session_id: one for one in queue.claim_runs("w", 2).runs}
-    queue.park_run(claimed[parked.pk], "approval")
+    park(claimed[parked.pk])
     lifecycle.accept_run(user=user, session=parked, run_id="k3", prompt="behind it")
     facts = [(row_of(user, session)["status"], row_of(user, session)["waitingFor"]) for session in (busy, parked, idle)]
     assert facts == [("running", None), ("waiting", "approval"), (None, None)]

@@ -9,11 +9,12 @@ from clawsite.infra import sql
 from clawsite.infra.errors import Conflict, NotFound, QueueFull
 from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Lane, Run, Session, TranscriptEntry
-from sessions_app.runs import lifecycle, queue, tool_calls
+from sessions_app.runs import lifecycle, queue, tool_calls, waiting
 from sessions_app.sessions import selectors
 from sessions_app.sessions import service as session_service
 from sessions_app.transcript.history import MAX_QUEUED_CHARACTERS, read_history
 from sessions_app.transcript.messages import read_model_history
+from tests.harness.waits import park
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
@@ -175,12 +176,12 @@ def test_parked_run_frees_slot_but_blocks_its_session(user, make_session):
     accept(user, make_session(user), "other")
     (parked,) = claim()
     with transaction.atomic():
-        queue.park_run(parked, "approval")
+        park(parked)
     (other,) = claim()
     assert other.run_id == "other"
     complete(other)
     assert claim() == []
-    assert lifecycle.make_runs_ready([parked.pk]) == 1
+    assert waiting.make_ready([parked.pk]) == 1
     (resumed,) = claim()
     assert (resumed.run_id, resumed.first, resumed.lease) == ("k1", False, 2)
 

@@ -16,9 +16,10 @@ from django.db import transaction
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.models import Run, Session, ToolCall
-from sessions_app.runs import lifecycle, queue, tool_calls
+from sessions_app.runs import lifecycle, queue, tool_calls, waiting
 from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.runs.types import ClaimedRun
+from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.command_decision import decide_command
 from tools_app.core.definition import CallRef, ToolEnv
 from tools_app.core.supervision import Supervision
@@ -96,7 +97,7 @@ def create_approval(user: User, session: Session, line: str = LINE, *, plan: dic
     )
     busy = Run.objects.filter(session=session, status__in=["running", "waiting"]).exists()
     if not busy:
-        Run.objects.filter(pk=accepted.pk).update(status=Run.Status.WAITING, reason="approval", started_at=now)
+        Run.objects.filter(pk=accepted.pk).update(status=Run.Status.WAITING, started_at=now)
     exec_plan = build_plan(session, line, call=call, run=accepted.pk, **(plan or {}))
     facts: dict[str, Any] = {
         "session": session,
@@ -113,7 +114,9 @@ def create_approval(user: User, session: Session, line: str = LINE, *, plan: dic
         "created_at": now - dt.timedelta(minutes=3),
         "expires_at": now + dt.timedelta(hours=23),
     }
-    return Approval.objects.create(**(facts | more))
+    approval = Approval.objects.create(**(facts | more))
+    waiting.add_waits(accepted.pk, approval_requests.list_waits(accepted.pk))
+    return approval
 
 
 def build_card(plan: ExecPlan, **more: Any) -> dict[str, Any]:
@@ -218,7 +221,7 @@ def park_for_approval(
     allow_approval_requests(**rule)
     claimed = claim_run(user, session, run_id)
     approval = request_approval(claimed, workspace, line, why=why)
-    queue.park_run(claimed, "approval")
+    waiting.park(claimed, "approval", approval_requests.list_waits(claimed.pk))
     return approval
 
 

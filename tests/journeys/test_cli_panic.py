@@ -6,6 +6,7 @@ from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle
 from tests.harness.plugins import sleep_plugin
 from tests.harness.stack import database_url
+from tests.harness.waits import waiting_for
 from tests.harness.worker import transcript_of
 from tests.journeys.claw_command import clean_environment, run_claw
 
@@ -70,7 +71,7 @@ async def test_panic_returns_when_the_running_command_has_ended(stack, env, user
         outcome = run_claw("panic", "--run", str(run_pk), "--reason", "it deletes files", env=env)
         assert (outcome.code, outcome.out) == (0, f"Frozen: run {run_pk}.\n")
         run = Run.objects.get(pk=run_pk)
-        assert (run.status, run.reason, sleeps.alive) == ("waiting", "frozen", [])
+        assert (run.status, waiting_for(run_pk), sleeps.alive) == ("waiting", "frozen", [])
         assert run_claw("panic", "--resume", "--run", str(run_pk), "--reason", "all is well", env=env).code == 0
         run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
         assert (run.status, transcript_of(run)[-1], len(sleeps.started)) == ("completed", ("assistant", "done"), 1)

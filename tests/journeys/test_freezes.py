@@ -8,8 +8,9 @@ from agents import worker_tasks
 from agents.models import Agent
 from clawsite.infra import bus, db
 from sessions_app.models import Run
-from sessions_app.runs import freezes, lifecycle, queue
+from sessions_app.runs import freezes, lifecycle, queue, waiting
 from tests.harness.plugins import sleep_plugin
+from tests.harness.waits import park, waiting_for
 from tests.harness.worker import WorkerHarness, calls_of, events_of, phases_of, token_text, transcript_of, view_of
 
 pytestmark = pytest.mark.dialect
@@ -35,7 +36,7 @@ async def resume(operator, scope: str = "all", subject: str = ""):
 
 
 def stopped(run_pk: int) -> bool:
-    return Run.objects.filter(pk=run_pk, status="waiting", reason="frozen").exists()
+    return waiting_for(run_pk) == "frozen"
 
 
 @pytest.mark.parametrize("hint", [True, False], ids=["told", "found by the poll"])
@@ -104,13 +105,13 @@ async def test_approval_during_freeze_takes_effect_after_resume(harness: WorkerH
     await harness.close()
     run_pk = harness.send("[[text=hello]]")
     (claimed,) = (await db.write(queue.claim_runs, "a worker that parks", 1, alone=True)).runs
-    await db.write(queue.park_run, claimed, "approval")
+    await db.write(park, claimed)
     harness.open()
     await stop(operator)
-    lifecycle.make_runs_ready([run_pk])  # as a decision does
+    waiting.make_ready([run_pk])  # as a decision does
     await asyncio.sleep(0.5)
     run = Run.objects.get(pk=run_pk)
-    assert (run.status, run.reason, run.ready_at is not None) == ("waiting", "approval", True)
+    assert (run.status, waiting_for(run_pk), run.ready_at is not None) == ("waiting", "approval", True)
     await resume(operator)
     assert (await harness.ended(run_pk)).status == "completed"
 
@@ -185,7 +186,7 @@ async def test_events_match_rows(harness: WorkerHarness, operator, sleeps, event
     await stop(operator)
     await eventually(lambda: stopped(run_pk))
     run, view = Run.objects.get(pk=run_pk), view_of(run_pk)
-    assert (view.status, view.reason, view.seq) == (run.status, run.reason, run.seq)
+    assert (view.status, view.reason, view.seq) == (run.status, waiting_for(run_pk), run.seq)
     assert {call_id: tool.status for call_id, tool in view.tools.items()} == {call.call_id: call.status for call in calls_of(run)}
     assert [event.seq for event in events_of(run)] == list(range(1, run.seq + 1))
 
@@ -207,7 +208,7 @@ async def started_after_an_unheard_stop(harness: WorkerHarness, operator, monkey
 
 async def test_no_call_starts_after_freeze_is_committed(harness: WorkerHarness, operator, monkeypatch):
     run = await started_after_an_unheard_stop(harness, operator, monkeypatch)
-    assert (run.status, run.reason, [call.status for call in calls_of(run)]) == ("waiting", "frozen", ["allowed"])
+    assert (run.status, waiting_for(run.pk), [call.status for call in calls_of(run)]) == ("waiting", "frozen", ["allowed"])
     await resume(operator)
     run = await harness.ended(run.pk)
     assert (run.status, [call.status for call in calls_of(run)]) == ("completed", ["finished"])

@@ -4,6 +4,7 @@ import pytest
 
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle
+from tests.harness.waits import waiting_for
 from tests.harness.worker import phases_of, token_text, transcript_of, view_of
 from tests.journeys.test_worker_processes import PATIENT, holder
 
@@ -27,7 +28,7 @@ def resume() -> None:
 
 
 def stopped(run_pk: int) -> bool:
-    return Run.objects.filter(pk=run_pk, status="waiting", reason="frozen").exists()
+    return waiting_for(run_pk) == "frozen"
 
 
 async def test_worker_death_does_not_affect_frozen_run(stack, send, eventually):

@@ -8,10 +8,11 @@ import pytest
 from agents.run_store import RunStore
 from clawsite.infra import db
 from sessions_app.models import Run, ToolCall
-from sessions_app.runs import lifecycle, queue, tool_calls
+from sessions_app.runs import lifecycle, queue, tool_calls, waiting
 from sessions_app.runs.tool_calls import CallDecision
 from tests.harness.plugins import install_plugin, record_plugins, unload_plugins
 from tests.harness.policies import restore_policy
+from tests.harness.waits import waiting_for
 from tests.harness.worker import WorkerHarness, calls_of, phases_of, transcript_of, view_of
 from tools_app.models import Plugin
 from tools_app.policy_store import policies
@@ -31,7 +32,7 @@ class Args(ToolArgs):
 
 
 async def resume(env, deferred):
-    assert deferred.kind == "file"
+    assert deferred.kind == "external"
     file = Path(deferred.ref)
     if not file.exists():
         return text_result("no answer in time") if deferred.overdue and deferred.call.arguments["seconds"] > 0.01 else None
@@ -47,7 +48,7 @@ def make_later(env):
     async def later(args, call):
         with open(args.path + ".log", "a") as log:
             log.write("called\\n")
-        return Deferred("file", args.path, args.seconds or None)
+        return Deferred("external", args.path, args.seconds or None)
 
     return later
 
@@ -57,7 +58,7 @@ def make_never(env):
     '''Defer without a way to resume.'''
 
     async def never(args, call):
-        return Deferred("file", args.path)
+        return Deferred("external", args.path)
 
     return never
 
@@ -106,7 +107,7 @@ def results_of(run: Run | int) -> list[str]:
 
 
 async def wake(run_pk: int) -> None:
-    assert await db.write(lifecycle.make_runs_ready, [run_pk]) == 1
+    assert await db.write(waiting.make_ready, [run_pk]) == 1
 
 
 async def park(harness: WorkerHarness, prompt: str) -> int:
@@ -119,9 +120,9 @@ async def test_deferred_call_parks_the_run_until_its_row_is_settled(harness: Wor
     answer = answers("a")
     run_pk = await park(harness, answer.prompt() + "[[text=done]]")
     await eventually(lambda: not harness.busy)
-    assert Run.objects.get(pk=run_pk).reason == "file"
+    assert waiting_for(run_pk) == "external"
     (call,) = calls_of(run_pk)
-    assert (call.status, call.deferred) == ("waiting", {"kind": "file", "ref": str(answer.path), "until": None})
+    assert (call.status, call.deferred) == ("waiting", {"kind": "external", "ref": str(answer.path), "until": None})
     answer.settle()
     await wake(run_pk)
     run = await harness.ended(run_pk)
@@ -145,7 +146,7 @@ async def test_overdue_call_gets_a_result(harness: WorkerHarness, answers, event
     run_pk = await park(harness, answers("a").prompt(seconds=seconds))
 
     async def woken() -> bool:
-        await db.write(lifecycle.make_runs_ready, [run_pk])
+        await db.write(waiting.make_ready, [run_pk])
         return Run.objects.get(pk=run_pk).status in Run.ENDED
 
     while not await woken():
@@ -250,5 +251,5 @@ async def test_stale_worker_cannot_defer_a_call(user, make_session):
     (recovered,) = queue.recover_runs("second", 1)
     for worker in (claimed, recovered):
         with pytest.raises(queue.LeaseLost):
-            tool_calls.record_deferral(worker, "c1", "file", "a", None)
+            tool_calls.record_deferral(worker, "c1", "external", "a", None)
     assert [(call.status, call.deferred) for call in calls_of(claimed.pk)] == [("interrupted", None)]

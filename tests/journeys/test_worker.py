@@ -10,8 +10,9 @@ from clawsite.infra import bus
 from sessions_app.models import Outbox, Run, Session
 from sessions_app.origin import Origin
 from sessions_app.run_request import RunRequest
-from sessions_app.runs import lifecycle, queue
+from sessions_app.runs import lifecycle, queue, waiting
 from sessions_app.sessions.service import inject_message
+from tests.harness.waits import park, waiting_for
 from tests.harness.worker import WorkerHarness, calls_of, events_of, phases_of, token_text, transcript_of, view_of
 from tools_app.policy_store import policies
 
@@ -173,12 +174,13 @@ async def test_parked_run_holds_no_worker_and_continues_when_ready(harness: Work
     await harness.close()
     run_pk = harness.send("[[text=hello]]")
     (claimed,) = queue.claim_runs("a worker that parks", 1).runs
-    queue.park_run(claimed, "approval")
+    park(claimed)
     harness.open()
     other = harness.send("[[text=later]]")
-    assert (await harness.until(run_pk, "waiting")).reason == "approval"
+    await harness.until(run_pk, "waiting")
+    assert waiting_for(run_pk) == "approval"
     assert Run.objects.get(pk=other).status == "accepted"
-    assert lifecycle.make_runs_ready([run_pk]) == 1
+    assert waiting.make_ready([run_pk]) == 1
     assert (await harness.ended(run_pk)).status == "completed"
     assert phases_of(run_pk) == ["accepted", "start", "waiting", "resume", "end"]
     assert (await harness.ended(other)).status == "completed"

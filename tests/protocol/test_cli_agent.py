@@ -9,7 +9,7 @@ from clawsite.cli.command import run_command
 from clawsite.cli.commands import agent as cli
 from clawsite.infra import db
 from sessions_app.models import Run
-from sessions_app.runs import freezes, lifecycle, queue
+from sessions_app.runs import freezes, lifecycle, waiting
 from tests.harness.approvals import claim_run, park_for_approval
 
 KEY = "agent:main:busy"
@@ -35,7 +35,7 @@ def work(user: Any, session: Any, workspace: Any) -> None:
 def a_stop(user: Any, session: Any, workspace: Any) -> None:
     claimed = claim_run(user, session)
     freezes.freeze("run", str(claimed.pk), reason="it deletes files", by=None, by_name="host")
-    queue.park_run(claimed, "frozen")
+    waiting.park_frozen(claimed)
 
 
 def a_stop_of_everything(user: Any, session: Any, workspace: Any) -> None:

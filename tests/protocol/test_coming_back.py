@@ -11,6 +11,7 @@ from sessions_app.runs import queue
 from tests.harness.approvals import allow_approval_requests, claim_run, request_approval
 from tests.harness.gateway import serve_gateway
 from tests.harness.protocol import SocketClients
+from tests.harness.waits import park
 from tools_app.models import Approval
 
 pytestmark = pytest.mark.dialect
@@ -31,7 +32,7 @@ def _goes_on(claimed: Any, workspace: Any) -> Approval:
         data = {"messageId": "m", "attempt": 1, "delta": f"{number} ", "offset": 2 * number - 2}
         queue.append_events([(claimed, [NewEvent("assistant", data)])])
     question = request_approval(claimed, workspace)
-    queue.park_run(claimed, "approval")
+    park(claimed)
     return question
 
 

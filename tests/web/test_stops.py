@@ -15,6 +15,7 @@ from sessions_app.runs import freezes, lifecycle
 from sessions_app.sessions.service import ensure_session
 from tests.harness.page_source import compact_html
 from tests.harness.stack import Stack
+from tests.harness.waits import waiting_for
 from tests.web.chat_page import TIMEOUT_MS, answers, open_page, send
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -149,7 +150,7 @@ def test_frozen_run_completes_after_resume(page: Page, live: Stack, operator: Us
     expect(page.locator("#halted")).to_contain_text("Frozen by olga")
     expect(page.locator(".ending .note")).to_have_text("Waiting: frozen by an operator", timeout=TIMEOUT_MS)
     expect(answers(page)).to_have_count(0)
-    assert Run.objects.get(session=ensure_session(operator, key)).reason == "frozen"
+    assert waiting_for(Run.objects.get(session=ensure_session(operator, key)).pk) == "frozen"
     page.reload()
     expect(page.locator("#halted")).to_contain_text("Frozen by olga", timeout=TIMEOUT_MS)
     page.locator("#halted a").click()

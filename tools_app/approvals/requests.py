@@ -5,7 +5,7 @@ decisions one wins and the others get a Conflict naming the winner. The module c
 """
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -18,9 +18,10 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clawsite.infra.observability import metrics
 from sessions_app import tables
-from sessions_app.models import Run
-from sessions_app.runs import lifecycle
+from sessions_app.models import Run, RunWait
+from sessions_app.runs import lifecycle, waiting
 from sessions_app.runs.types import ClaimedRun
+from sessions_app.runs.waiting import Wait
 from tools_app.approvals import grants
 from tools_app.approvals.announce import notify_approval_changed, notify_session, record_audit
 from tools_app.approvals.approvers import find_quorum, quorum_from_rules, why_may_not_approve
@@ -192,8 +193,7 @@ def close_approval(approval: Approval, to: str, decision: str, *, by: User | Non
     transaction.on_commit(metrics.approvals_decided.labels(to).inc)
     notify_approval_changed(approval, "resolved")
     notify_session(approval)
-    if approval.run_id:
-        lifecycle.make_runs_ready([approval.run_id])
+    waiting.settle(RunWait.Kind.APPROVAL, str(approval.pk))
     return approval
 
 
@@ -238,6 +238,7 @@ def void_approvals(approvals: Iterable[Approval], reason: str) -> None:
         record_audit("approval.voided", approval, actor=acting.SYSTEM, reason=reason)
         notify_approval_changed(approval, "resolved")
         notify_session(approval)
+        waiting.settle(RunWait.Kind.APPROVAL, str(approval.pk))
 
 
 def void_for_run(run_pk: int, reason: str) -> None:
@@ -264,5 +265,16 @@ def use_approval(run_pk: int, call_id: str, plan_hash: str) -> Approval | None:
     return used
 
 
-def has_open_approval(run_pk: int) -> bool:
-    return Approval.objects.filter(run_id=run_pk, status=Status.PENDING).exists()
+def list_waits(run_pk: int) -> list[Wait]:
+    """Return the pending requests of a run as waits: it continues after each decision."""
+    pending = Approval.objects.filter(run_id=run_pk, status=Status.PENDING).order_by("created_at", "pk")
+    return [
+        Wait(RunWait.Kind.APPROVAL, str(pk), alternative=position)
+        for position, pk in enumerate(pending.values_list("pk", flat=True))
+    ]
+
+
+def find_closed(approval_ids: Collection[str]) -> Collection[str]:
+    """Of these requests, return those that are no longer pending."""
+    closed = Approval.objects.filter(pk__in=approval_ids).exclude(status=Status.PENDING)
+    return {str(pk) for pk in closed.values_list("pk", flat=True)}

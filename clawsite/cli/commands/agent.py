@@ -101,6 +101,8 @@ def _describe_queue(active: dict[str, Any]) -> str:
             return "the previous run in this session is waiting for approval (claw approvals list)"
         case "frozen":
             return "the previous run in this session is frozen (claw panic --list)"
+        case "child":
+            return "the previous run in this session is waiting for another session"
         case reason:
             return f"the previous run in this session is waiting: {reason}"
 

@@ -46,13 +46,13 @@ def describe(status: dict[str, Any], url: str) -> list[str]:
     lines = [f"Clawsite {status['version']} at {url}, up {format_duration(status['uptimeMs'] / 1000)}"]
     if not health["ok"]:
         return [*lines, f"  unhealthy  {health['error']}"]
-    runs = health["runs"]
+    runs, waits = health["runs"], _describe_waits(health["waitingFor"])
     workers = health["workers"] or "none: messages stay queued until one is started (`claw worker`)"
     return [
         *lines,
         f"  workers    {workers}",
         *(f"  frozen     {_describe_freeze(stop)}" for stop in health["stopped"]),
-        f"  runs       {runs['running']} running, {runs['accepted']} queued, {runs['waiting']} waiting",
+        f"  runs       {runs['running']} running, {runs['accepted']} queued, {runs['waiting']} waiting{waits}",
         *(
             f"  lane       {_describe_lane(lane)}"
             for lane in health["lanes"]
@@ -62,6 +62,10 @@ def describe(status: dict[str, Any], url: str) -> list[str]:
         f"  agents     {', '.join(agent['agentId'] for agent in health['agents'])}",
         f"  model      {status['sessions']['defaults']['model']}",
     ]
+
+
+def _describe_waits(counts: dict[str, int]) -> str:
+    return f" ({', '.join(f'{kind}: {count}' for kind, count in counts.items())})" if counts else ""
 
 
 def format_duration(seconds: float) -> str:

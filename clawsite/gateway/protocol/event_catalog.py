@@ -129,6 +129,7 @@ class Health(TypedDict, total=False):
     agents: list[dict[str, Any]]
     sessions: dict[str, Any]
     runs: dict[str, int]
+    waitingFor: dict[str, int]  # parked runs by what they wait for
     lanes: list[dict[str, Any]]
     workers: int
     stopped: list[Stop]

@@ -17,7 +17,7 @@ from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
 from sessions_app.keys import DEFAULT_AGENT
-from sessions_app.models import Freeze, Run, Session
+from sessions_app.models import Freeze, Run, RunWait, Session
 from sessions_app.runs import freezes, lanes, workers
 
 
@@ -43,6 +43,7 @@ def read_health() -> Health:
         "agents": [_agent_row(agent, counts[agent.slug]) for agent in list_agents()],
         "sessions": {"path": "", "count": counts.total(), "recent": []},
         "runs": {"accepted": 0, "running": 0, "waiting": 0} | dict(unfinished),
+        "waitingFor": RunWait.objects.count_runs(),
         "lanes": lanes.report_lanes(),
         "workers": workers.list_live().count(),
         "stopped": [freeze_to_wire(freeze) for freeze in freezes.list_active() if freeze.scope != Freeze.Scope.RUN],

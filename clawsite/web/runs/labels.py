@@ -47,6 +47,7 @@ REASONS = {
     "nothing_to_compact": gettext_lazy("there was nothing to summarize"),
     "frozen": gettext_lazy("frozen by an operator"),
     "approval": gettext_lazy("a command needs approval"),
+    "child": gettext_lazy("the agent of another chat is working"),
 }
 
 

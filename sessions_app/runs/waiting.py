@@ -1,0 +1,216 @@
+"""What parked runs wait for, as rows: park a run, settle what it waits for, and make it ready to continue.
+
+A run becomes ready when nothing is left to wait for in one of its alternatives. Freezes are recorded as waits too, so that one
+query explains why a run doesn't continue, but they only keep a run from being claimed (claim_sql): lifting a freeze settles no
+other wait, and settling the others doesn't start a frozen run.
+
+The app that owns the referenced rows registers their kind in `AppConfig.ready()`. Locks are taken in the order session, run, wait.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from clawsite.infra import bus, clock, sql
+from clawsite.infra.bus import BusMessage
+from sessions_app import tables
+from sessions_app.events import announce as events
+from sessions_app.events.journal import NewEvent
+from sessions_app.models import Run, RunWait
+from sessions_app.runs import hot_sql
+from sessions_app.runs.announce import announce_run
+from sessions_app.runs.claim_sql import FREEZE_HOLDS_RUN, UNFINISHED
+from sessions_app.runs.lanes import CHILD_LANES
+from sessions_app.runs.types import ClaimedRun
+from sessions_app.tables import FREEZE, RUN, RUN_WAIT
+
+Kind = RunWait.Kind
+
+
+@dataclass(frozen=True)
+class WaitsDue(BusMessage, kind="wait"):
+    """Something a parked run waits for may have happened. Workers read the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    kind: Kind
+    reference: str
+    deadline: float | None = None  # database time
+    alternative: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitKind:
+    """What the owner of the referenced rows knows about them.
+
+    `find_settled` returns which of the references are settled. The owner calls `settle` in the transaction that settles a row,
+    under the lock of the run's session. An owner that can't take this lock makes the kind `polled` and calls `notify_due` instead:
+    a periodic task then checks all references. `expire` records on the referenced row that a run's deadline has passed.
+    """
+
+    find_settled: Callable[[Collection[str]], Collection[str]]
+    polled: bool = False
+    expire: Callable[[str], None] = lambda reference: None
+
+
+def _find_ended_runs(references: Collection[str]) -> Collection[str]:
+    """Of these runs, return those that have ended or were deleted."""
+    unfinished = Run.objects.filter(pk__in=[int(reference) for reference in references], status__in=Run.UNFINISHED)
+    return set(references) - {str(pk) for pk in unfinished.values_list("pk", flat=True)}
+
+
+# The session of another run can't be locked by the transaction that ends this one: sessions are locked in key order.
+_kinds: dict[str, WaitKind] = {Kind.CHILD: WaitKind(_find_ended_runs, polled=True)}
+
+
+def register_kind(kind: Kind, what: WaitKind) -> None:
+    _kinds[kind] = what
+
+
+def add_waits(run_pk: int, waits: Sequence[Wait]) -> None:
+    """Record what a run is going to wait for, before it is parked."""
+    now = clock.now()
+    RunWait.objects.bulk_create(
+        [
+            RunWait(
+                run_id=run_pk,
+                kind=wait.kind,
+                reference=wait.reference,
+                alternative=wait.alternative,
+                deadline=wait.deadline,
+                created_at=now,
+            )
+            for wait in {(wait.kind, wait.reference): wait for wait in waits}.values()
+        ],
+        update_conflicts=True,
+        unique_fields=["run", "kind", "reference"],
+        update_fields=["alternative", "deadline"],
+    )
+
+
+def park(claimed: ClaimedRun, reason: str, waits: Sequence[Wait]) -> None:
+    """Park the run: it keeps the session's turn, but no worker and no lane slot. `reason` is the kind shown to clients.
+
+    The run is ready at once if nothing is left to wait for. The waits replace all others of the run, except freezes.
+    """
+    _commit_park(claimed, reason, [])
+    RunWait.objects.filter(run_id=claimed.pk).exclude(kind=Kind.FREEZE).delete()
+    add_waits(claimed.pk, waits)
+    record_freezes(run_pk=claimed.pk)
+    if not waits:
+        make_ready([claimed.pk])
+    for kind in {wait.kind for wait in waits} & _kinds.keys():
+        # A row settled before this commit found no wait of a parked run.
+        settled = _kinds[kind].find_settled([wait.reference for wait in waits if wait.kind == kind])
+        _close(RunWait.objects.filter(run_id=claimed.pk, kind=kind, reference__in=settled))
+        if _kinds[kind].polled:
+            notify_due()
+
+
+def park_frozen(claimed: ClaimedRun, *, before: Sequence[NewEvent] = ()) -> None:
+    """Park a frozen run. It is ready immediately: only the freeze prevents a claim, so lifting it is enough, even if that
+    happened a moment ago.
+    """
+    _commit_park(claimed, Kind.FREEZE, before)
+    record_freezes(run_pk=claimed.pk)
+    make_ready([claimed.pk])
+
+
+def _commit_park(claimed: ClaimedRun, reason: str, before: Sequence[NewEvent]) -> None:
+    step = hot_sql.RunStep(
+        claimed.pk,
+        claimed.session_id,
+        claimed.lease,
+        to=Run.Status.WAITING,
+        events=[*before, NewEvent("lifecycle", {"phase": "waiting", "reason": reason})],
+    )
+    announce_run(claimed, hot_sql.commit_step(step))
+    events.notify_workers(claimed.pk, "parked")
+
+
+def record_freezes(*, run_pk: int | None = None) -> None:
+    """Record the freezes in force as waits of the parked runs they cover, or of one of them.
+
+    Workers repeat this, because on PostgreSQL a run can park while a freeze commits, and neither sees the other.
+    """
+    one, values = ("AND c.id = %s", [run_pk]) if run_pk is not None else ("", [])
+    sql.execute(
+        f"""
+        INSERT INTO {RUN_WAIT} (run_id, kind, reference, alternative, created_at)
+        SELECT c.id, '{Kind.FREEZE}', CAST(f.id AS varchar(64)), 0, f.at FROM {FREEZE} f JOIN {RUN} c ON {FREEZE_HOLDS_RUN}
+        WHERE c.status IN {UNFINISHED} AND c.status = 'waiting' {one}
+        ON CONFLICT (run_id, kind, reference) DO NOTHING
+        """,
+        values,
+    )
+
+
+@transaction.atomic
+def settle(kind: Kind, reference: str) -> None:
+    """Delete the waits for this reference; runs that don't wait for anything else become ready."""
+    _close(RunWait.objects.filter(kind=kind, reference=reference))
+
+
+def list_due() -> list[int]:
+    """List the waits that `settle_due` has to close: those past their deadline, and settled ones of polled kinds."""
+    due = {pk for (pk,) in sql.fetch_rows(f"SELECT id FROM {RUN_WAIT} WHERE deadline <= {sql.now_expression()}")}
+    for kind in [kind for kind, what in _kinds.items() if what.polled]:
+        waits = RunWait.objects.filter(kind=kind)
+        settled = _kinds[kind].find_settled(set(waits.values_list("reference", flat=True)))
+        due.update(waits.filter(reference__in=settled).values_list("pk", flat=True) if settled else ())
+    return sorted(due)
+
+
+@transaction.atomic
+def settle_due(pks: Sequence[int]) -> None:
+    """Close the waits that `list_due` returned. Safe to run on several workers at once."""
+    now, over = sql.db_now(), []
+    for wait in RunWait.objects.filter(pk__in=pks):
+        what = _kinds.get(wait.kind)
+        is_settled = bool(what and what.find_settled([wait.reference]))
+        if not is_settled and (wait.deadline is None or wait.deadline > now):
+            continue
+        if what and not is_settled:
+            what.expire(wait.reference)
+        over.append(wait.pk)
+    _close(RunWait.objects.filter(pk__in=over))
+
+
+def notify_due() -> None:
+    """Hint to the workers that a wait of a polled kind may be settled."""
+    bus.publish_on_commit(WaitsDue())
+
+
+def notify_ended(lane: str) -> None:
+    """Hint that a run of this lane has ended, in case another run waits for it."""
+    if lane in CHILD_LANES:
+        notify_due()
+
+
+def _close(waits: "QuerySet[RunWait]") -> None:
+    closing = list(waits.values_list("pk", "run_id"))
+    if not closing:
+        return
+    tables.lock_runs([run_pk for _, run_pk in closing])
+    pks = [pk for pk, _ in closing]
+    over = set(sql.fetch_rows(f"DELETE FROM {RUN_WAIT} WHERE id IN ({sql.placeholders(pks)}) RETURNING run_id, alternative", pks))
+    left = RunWait.objects.filter(run__in={run_pk for run_pk, _ in over}).exclude(kind=Kind.FREEZE)
+    over.difference_update(left.values_list("run_id", "alternative"))
+    make_ready(sorted({run_pk for run_pk, _ in over}))
+
+
+def make_ready(run_pks: Sequence[int]) -> int:
+    """Mark parked runs as ready to continue, whatever else they wait for."""
+    if not run_pks:
+        return 0
+    changed = sql.fetch_rows(
+        f"UPDATE {RUN} SET ready_at = {sql.now_expression()} "
+        f"WHERE id IN ({sql.placeholders(run_pks)}) AND status = 'waiting' RETURNING id",
+        run_pks,
+    )
+    for (pk,) in changed:
+        events.notify_workers(pk, "ready")
+    return len(changed)
