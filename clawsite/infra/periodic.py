@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from clawsite.infra.bus import BusMessage
@@ -22,6 +23,7 @@ Role = Literal["worker", "web"]  # of a process
 F = TypeVar("F", bound=Callable[..., Awaitable[None]])
 
 HANG_SECONDS = 60.0  # a run that takes longer is reported as hanging, but not canceled
+LATE_INTERVALS, LATE_SECONDS = 3, 60.0  # `claw doctor` names a task without a success for longer than both
 BATCH_PAUSE_SECONDS = 0.05  # for tasks that write in batches: between two of them, so that other writers go first
 
 
@@ -63,6 +65,42 @@ def periodic(
 
 def registered_tasks(role: Role) -> list[PeriodicTask]:
     return [task for (on, _), task in _tasks.items() if on == role]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """How a periodic task of some process on this host was doing when the process last wrote its metrics."""
+
+    process: str
+    task: str
+    interval: float
+    hang_after: float
+    running: float  # seconds
+    since_success: float  # seconds, or since its start if there was no success
+
+    @property
+    def problem(self) -> str:
+        if self.running > self.hang_after:
+            return f"has been running for {self.running:.0f} s"
+        unsuccessful = self.since_success - self.running
+        if unsuccessful > max(LATE_INTERVALS * self.interval, LATE_SECONDS):
+            return f"has not succeeded for {unsuccessful:.0f} s (interval: {self.interval:g} s)"
+        return ""
+
+
+def read_task_states(home: Path) -> list[TaskState]:
+    """Return the tasks of all processes of this host."""
+    states = []
+    for process, written_at, families in metrics.read_snapshots(home):
+        values = {(sample.name, sample.labels.get("task")): sample.value for family in families for sample in family.samples}
+        for name, task in values:
+            if name == "clawsite_periodic_interval_seconds" and task:
+                interval, hang_after, running, succeeded_at = (
+                    values[f"clawsite_periodic_{each}_seconds", task]
+                    for each in ("interval", "hang", "running", "last_success_timestamp")
+                )
+                states.append(TaskState(process, task, interval, hang_after, running, written_at - succeeded_at))
+    return states
 
 
 class TaskRunner:

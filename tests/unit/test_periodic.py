@@ -2,14 +2,19 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
 from django.utils.module_loading import autodiscover_modules
+from prometheus_client import CollectorRegistry, Gauge
 
+from clawsite.cli.doctor.host import check_periodic_tasks
 from clawsite.infra import bus, periodic
 from clawsite.infra.bus import BusMessage
 from clawsite.infra.errors import Unavailable
@@ -259,3 +264,47 @@ def test_tasks_of_a_role_are_declared_in_the_module_that_processes_with_this_rol
         functions = [task.run for task in periodic.registered_tasks(role)] + hosting._start_functions[role]
         assert functions
         assert {function.__module__.rpartition(".")[2] for function in functions} == {f"{role}_tasks"}
+
+
+def test_doctor_names_hanging_and_unsuccessful_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metrics, "REGISTRY", CollectorRegistry())
+    gauges = {
+        name: Gauge(f"clawsite_periodic_{name}_seconds", name, ["task"], registry=metrics.REGISTRY)
+        for name in ("interval", "hang", "running", "last_success_timestamp")
+    }
+    now = time.time()
+    for task, interval, running, since_success in [
+        ("healthy", 1, 0, 4),
+        ("has a long interval", 3600, 0, 4000),
+        ("is slow", 60, 50, 100),
+        ("hangs", 1, 90, 91),
+        ("fails", 1, 0, 200),
+        ("fails slowly", 60, 30, 300),
+    ]:
+        for name, sample in zip(gauges, (interval, 60, running, now - since_success), strict=True):
+            gauges[name].labels(task).set(sample)
+    assert check_periodic_tasks(SimpleNamespace(HOME=tmp_path)).text == "0 periodic tasks in 0 processes on this host"
+    metrics.write_snapshot(tmp_path, "worker-1-ab")
+    result = check_periodic_tasks(SimpleNamespace(HOME=tmp_path))
+    assert result.level == "warn"
+    assert result.text.split("; ") == [
+        "worker-1-ab: “hangs” has been running for 90 s",
+        "worker-1-ab: “fails” has not succeeded for 200 s (interval: 1 s)",
+        "worker-1-ab: “fails slowly” has not succeeded for 270 s (interval: 60 s)",
+    ]
+
+
+async def test_doctor_finds_tasks_of_a_running_host(host: Host, tmp_path: Path):
+    done = asyncio.Event()
+
+    @periodic.periodic(NAME, on="worker", every=1.0)
+    async def work() -> None:
+        done.set()
+
+    await host.start()
+    await asyncio.wait_for(done.wait(), 5)
+    metrics.write_snapshot(tmp_path, host.metrics_name)
+    (state,) = [state for state in periodic.read_task_states(tmp_path) if state.task == NAME]
+    assert (state.process, state.interval, state.hang_after, state.problem) == (host.metrics_name, 1, 60, "")
+    await host.stop()
+    assert periodic.read_task_states(tmp_path) == []

@@ -175,6 +175,17 @@ async def _try_connect(gateway: Endpoint) -> None:
         await connection.close()
 
 
+def check_periodic_tasks(settings: ModuleType) -> CheckResult:
+    """Check the tasks of the processes on this host, which report them with their metrics every few seconds."""
+    from clawsite.infra.periodic import read_task_states
+
+    states = read_task_states(settings.HOME)
+    if problems := [f"{state.process}: “{state.task}” {state.problem}" for state in states if state.problem]:
+        return CheckResult("tasks", "warn", "; ".join(problems), "See the log of the process for the cause, or restart it.")
+    processes = len({state.process for state in states})
+    return CheckResult("tasks", "ok", f"{len(states)} periodic tasks in {processes} processes on this host")
+
+
 def check_redis(settings: ModuleType) -> CheckResult:
     if not settings.REDIS_URL:
         postgres = "postgresql" in settings.DATABASES["default"]["ENGINE"]
@@ -287,5 +298,5 @@ def check_protected_paths(settings: ModuleType) -> CheckResult:
 
 HOST_CHECKS: list[Callable[[ModuleType], CheckResult]] = [
     check_python, check_account, check_home, check_secrets, check_disk, check_debug, check_origins, check_proxies, check_static,
-    check_server, check_gateway, check_redis, check_sqlite, check_sandbox, check_protected_paths,
+    check_server, check_gateway, check_periodic_tasks, check_redis, check_sqlite, check_sandbox, check_protected_paths,
 ]  # fmt: skip

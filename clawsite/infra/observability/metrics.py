@@ -117,7 +117,8 @@ class HostCollector:
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
-        for process, collected in [(self._process, REGISTRY.collect()), *_read_other_processes(self._home, self._process)]:
+        others = ((name, families) for name, _, families in read_snapshots(self._home) if name != self._process)
+        for process, collected in [(self._process, REGISTRY.collect()), *others]:
             for family in collected:
                 merged = families.setdefault(family.name, Metric(family.name, family.documentation, family.type, family.unit))
                 merged.samples += [_with_process_label(sample, process) for sample in family.samples]
@@ -128,15 +129,17 @@ def _with_process_label(sample: Sample, process: str) -> Sample:
     return sample._replace(labels={**sample.labels, "process": process})
 
 
-def _read_other_processes(home: Path, process: str) -> Iterator[tuple[str, Iterator[Metric]]]:
+def read_snapshots(home: Path) -> Iterator[tuple[str, float, list[Metric]]]:
+    """Return name, time of writing and metrics of every live process on this host."""
     now = time.time()
     for path in sorted((home / FOLDER).glob("*.prom")):
         try:
-            age = now - path.stat().st_mtime
+            written_at = path.stat().st_mtime
+            age = now - written_at
             if age > DELETE_AFTER_SECONDS:
                 path.unlink()
-            if age <= STALE_SECONDS and path.stem != process:
-                yield path.stem, iter(list(text_string_to_metric_families(path.read_text())))
+            if age <= STALE_SECONDS:
+                yield path.stem, written_at, list(text_string_to_metric_families(path.read_text()))
         except (OSError, ValueError):  # the process just exited, or the file is not ours
             continue
 
