@@ -48,7 +48,7 @@ KEEP_TURNS = 2  # kept by a manual compaction
 
 
 class CompactionTrigger(StrEnum):
-    """Values are those of OpenClaw's checkpoints."""
+    """The values match OpenClaw's checkpoints."""
 
     MANUAL = "manual"
     THRESHOLD = "auto-threshold"

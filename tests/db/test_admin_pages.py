@@ -180,7 +180,7 @@ def test_list_query_count_does_not_grow_with_rows(client, root, leftovers):
 def test_every_list_has_search_filters_and_date_hierarchy():
     lists = {model.__name__: model_admin for model, model_admin in admin.site._registry.items() if model._meta.app_label in OURS}
     assert {name for name, each in lists.items() if not each.search_fields} == {"FirstAdminLink"}
-    # There are few lanes and one link; failures and known addresses contain text and a date, which search and hierarchy filter.
+    # Lanes and links are few; failures and known addresses are narrowed by search and date.
     assert {name for name, each in lists.items() if not each.list_filter} == {
         "FailedSignIns",
         "FirstAdminLink",

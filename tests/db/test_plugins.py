@@ -124,7 +124,7 @@ async def test_slow_plugin_import_does_not_block_readers(add_plugin, slow, event
         assert "echo_word" in known.tools
         assert "slow_word" not in known.tools
     record_plugins()
-    assert Plugin.objects.get(name="slow").error == "its import has not ended yet"
+    assert Plugin.objects.get(name="slow").error == "its import has not finished yet"
     slow.test_may_end.set()
     await eventually(lambda: "slow_word" in source_tools.load_tools().tools)
     assert len(slow.test_begun) == 1
@@ -254,7 +254,7 @@ def test_uninstalled_plugin_shows_error(add_plugin):
         each.unlink()
     unload_plugins(add_plugin.folder)
     record_plugins()
-    assert Plugin.objects.get().error == "it is not installed any more"
+    assert Plugin.objects.get().error == "it is no longer installed"
 
 
 def test_tools_are_cached_until_plugin_row_changes(add_plugin, django_assert_num_queries):

@@ -220,7 +220,7 @@ async def test_new_request_ignores_earlier_tool_results() -> None:
             "run ls",
             "exec_denied: an approver denied the command: no. It did not run.",
             True,
-            "I was not allowed to run `ls`:\n\n> an approver denied",
+            "The command `ls` was denied:\n\n> an approver denied",
         ),
         (
             "run ls",

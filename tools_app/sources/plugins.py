@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 ENTRY_POINT_GROUP = "clawsite.plugins"
 IMPORT_TIMEOUT_SECONDS = 30.0  # for a worker before its first run, and an operator enabling a plugin
 IMPORT_WAIT_SECONDS = 1.0  # for everything else that needs a plugin during its import
-IMPORT_UNFINISHED = "its import has not ended yet"
+IMPORT_UNFINISHED = "its import has not finished yet"
 MAX_ERROR_LENGTH = 500
 
 P = ParamSpec("P")
@@ -102,7 +102,7 @@ def record_plugins(installed: Iterable[InstalledPlugin], loaded: Iterable[Loaded
             row.seen_at = clock.now()
             row.save(update_fields=None if row.pk is None else ["package", "version", "tools", "has_hooks", "error", "seen_at"])
     for row in rows.values():
-        Plugin.objects.filter(pk=row.pk).update(seen_at=None, error="it is not installed any more")
+        Plugin.objects.filter(pk=row.pk).update(seen_at=None, error="it is no longer installed")
 
 
 def list_enabled() -> list[str]:

@@ -41,8 +41,8 @@ class DemoPhrases:
 
 ENGLISH = DemoPhrases(
     introduction="""\
-I am the **built-in demo model**: a fixed script, not an AI. I need no key and no network, so that you can try everything \
-around me: streaming, tools, policies, sessions.
+I am the **built-in demo model**: a fixed script, not an AI. I need no API key and no network, so you can try everything \
+else: streaming, tools, policies, sessions.
 
 Try one of these:
 
@@ -52,20 +52,20 @@ Try one of these:
 - `replace hello with goodbye in notes.txt`
 - `search for goodbye`
 - `status`
-- `run ls -la`, once an operator lets agents ask to run commands
+- `run ls -la`, once an operator lets agents request commands
 - `count slowly to 30`, and press Stop before I am done
 
-For a real model, set `CLAWSITE_MODEL` (for example `openai/gpt-5` or `ollama/llama3.1`) and the key of its provider \
+For a real model, set `CLAWSITE_MODEL` (for example `openai/gpt-5` or `ollama/llama3.1`) and its provider's API key \
 (for example `OPENAI_API_KEY`), then start Clawsite again.
 """,
-    thought_plain="None of the phrases I know is in this message, so I'll introduce myself and suggest what to try.",
-    thought_tool="This asks for something that the tool {tool} does. It is among my tools, so I call it.",
-    thought_missing="This needs the tool {tool}, which I was not given. I'll say so.",
-    thought_result="The tool {tool} has answered. I'll report its result.",
+    thought_plain="I don't recognize anything in this message, so I'll introduce myself and suggest what to try.",
+    thought_tool="This request needs the tool {tool}. I have it, so I'll call it.",
+    thought_missing="This request needs the tool {tool}, which I don't have. I'll say so.",
+    thought_result="The tool {tool} has returned its result. I'll report it.",
     thought_count="Counting needs no tool. I'll go slowly, so you have time to press Stop.",
     missing="""\
-For that I need the tool `{tool}`, and it is not among the tools I am offered in this session (offered: {offered}). \
-An operator decides in the tool policies which tools an agent may use.""",
+For that I need the tool `{tool}`, which I don't have in this session (available: {offered}). \
+Operators control in the tool policy which tools an agent can use.""",
     none="none",
     before={
         "glob": "I will look at the files in the workspace.",
@@ -82,20 +82,20 @@ An operator decides in the tool policies which tools an agent may use.""",
     more="… and {count} more.",
     content="This is in `{path}`:",
     empty_file="`{path}` is empty.",
-    cut="Only the beginning is shown here; the tool's own answer has more.",
+    cut="Only the beginning is shown here; the full result is on the tool card.",
     matches="I found these lines:",
-    no_match="No line in the workspace matches.",
+    no_match="No lines in the workspace match.",
     done="Done: {result}. You could now say: `read {path}`.",
-    status="This is the state of the session:",
-    other="The tool `{tool}` answered:",
+    status="Status of this session:",
+    other="Result of the tool `{tool}`:",
     sample="Hello from the Clawsite demo model.",
     attached="""\
-You attached {names}. I am a fixed script and cannot look at it, but a real model would receive it: images as images, \
+You attached {names}. I am a fixed script and can't read attachments, but a real model would receive them: images as images, \
 short texts in full. Other files are in the workspace under `uploads/`; you could say: `list the files in my workspace`.""",
     thought_attached="This message has an attachment. I'll mention it.",
     ran="`{command}` has run ({how}):",
     goes_on="`{command}` was started and is still running in the background. The card above shows when it finishes.",
-    denied="I was not allowed to run `{command}`:\n\n> {reason}",
+    denied="The command `{command}` was denied:\n\n> {reason}",
     summary_heading="The demo model is a script and only lists what you asked:",
     summary_tools="Tools used: {tools}",
 )
