@@ -24,7 +24,7 @@ NO_ACCOUNT = 0  # no account has this number
 
 
 async def warm_up() -> None:
-    """Load the providers and tools of all agents. A failure only means that the first run takes longer, and reports it."""
+    """Load the providers and tools of all agents. If this fails, the first run takes longer and reports the error."""
     try:
         await db.read(_load_for_agents)
     except Exception as error:

@@ -44,7 +44,7 @@ class Target:
 TARGETS = (
     Target("coldstart", ("start_to_connect_s",), "start → first accepted connect, s", 1.2),
     Target("coldstart", ("memory_idle", "pss_mb"), "idle memory (PSS), MB", 155),
-    Target("first_run", ("extra_ms",), "first run of a fresh process, more than the next, ms", 50),
+    Target("first_run", ("extra_ms",), "first run of a fresh process, extra time over the next, ms", 50),
     Target("overhead", ("one_session", "req_to_llm_ms", "p50"), "request → model, socket, p50, ms", 4),
     Target("http", ("stream_sequential", "req_to_llm_ms", "p50"), "request → model, /v1, p50, ms", 5),
     Target("throughput", (FIFTY, "runs_per_s"), "runs per second, 50 sessions", 400, at_least=True),

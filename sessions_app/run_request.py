@@ -221,7 +221,7 @@ class RunRequest:
     traceparent: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form, which omits everything empty: most runs store next to nothing."""
+        """Return the stored form, which omits everything empty: most runs store almost nothing."""
         if self is ORDINARY_REQUEST:
             return {}
         stored = {key: value for name, key in PLAIN_FIELDS.items() if (value := getattr(self, name))}

@@ -104,7 +104,7 @@ def read_task_states(home: Path) -> list[TaskState]:
 
 
 class TaskRunner:
-    """Runs one periodic task and reports how it goes."""
+    """Runs one periodic task and reports its state."""
 
     def __init__(
         self,

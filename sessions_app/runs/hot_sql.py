@@ -138,7 +138,7 @@ def commit_step(step: RunStep) -> EventBatch:
             f"running_seconds = running_seconds + CASE WHEN status = 'running' THEN {sql.now_expression()} - claimed_at ELSE 0 END"
         ]
         values += [str(step.to), step.reason, step.error, sql.datetime_value(now) if step.to in Run.ENDED else None]
-    # A run that ends no longer waits for anything. Most never did, which costs them no statement.
+    # A run that ends no longer waits for anything. Most runs never wait, so this costs them no statement.
     has_waits = f", EXISTS (SELECT 1 FROM {RUN_WAIT} w WHERE w.run_id = {RUN}.id)" if step.to in Run.ENDED else ""
     held = step.lease is not None
     before = (

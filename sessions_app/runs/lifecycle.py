@@ -186,7 +186,7 @@ def check_may_write(user: User, session: Session) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Submission:
-    """One attempt to queue a request. The digest tells a repeat from another request with the same run ID."""
+    """One attempt to queue a request. The digest distinguishes a repeated request from a different one with the same run ID."""
 
     user: User
     session: Session

@@ -1,4 +1,4 @@
-"""What a worker loads before its first run, in a process of its own, because this one has loaded everything."""
+"""What a worker loads before its first run, in a separate process, because this one has already loaded everything."""
 
 import shutil
 import subprocess

@@ -30,7 +30,7 @@ ROLES: tuple[periodic.Role, ...] = ("worker", "web")
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is forgotten after it, but not what apps register when they are imported first by a test."""
+    """Unregister what a test registered, but keep what apps register when a test imports them first."""
     for role in ROLES:
         autodiscover_modules(f"{role}_tasks")
     monkeypatch.setattr(periodic, "_tasks", dict(periodic._tasks))
@@ -44,7 +44,7 @@ def value(name: str) -> float | None:
 
 
 class FakeTimers(Clock):
-    """`call_later` on a clock that is set by hand."""
+    """`call_later` with a manual clock."""
 
     def later(self, delay: float, call: Any) -> Any:
         super().later(delay, call)
@@ -175,7 +175,7 @@ class LeafFell(BusMessage, kind="leaf of a test"):
 
 @pytest.fixture
 def no_apps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what the test registers is run."""
+    """Run only what the test registers."""
     monkeypatch.setattr(periodic, "_tasks", {})
     monkeypatch.setattr(hosting, "_start_functions", {"worker": [], "web": []})
     monkeypatch.setattr(hosting, "autodiscover_modules", lambda name: None)

@@ -1,4 +1,4 @@
-"""In which order `claw serve` starts its processes. They are small scripts here."""
+"""The order in which `claw serve` starts its processes, which are small scripts here."""
 
 import json
 import os

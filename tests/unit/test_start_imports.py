@@ -1,4 +1,4 @@
-"""What a process does not load at its start, because few installations need it, or sockets don't, and everyone would wait."""
+"""What a process doesn't import at startup, because few servers need it, or sockets don't, and it would delay all of them."""
 
 import asyncio
 import functools

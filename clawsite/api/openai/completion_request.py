@@ -25,7 +25,7 @@ NO_PARAMETERS = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """`results` are of the caller's own tools. A request has either results or text."""
+    """`results` are those of the caller's own tools. A request has either results or text."""
 
     model: str
     text: str = ""
