@@ -233,7 +233,7 @@ def test_long_log_is_read_in_pages(ids, monkeypatch):
         report = verify()
     assert (report.sealed, report.whole) == (SEALED, True)
     assert len(queries) <= 1 + 2 * 3 + 1 + 1 + 1
-    tamper(f"DELETE FROM {SEAL_TABLE} WHERE position = 5")  # at the border of two pages
+    tamper(f"DELETE FROM {SEAL_TABLE} WHERE position = 5")  # at the boundary of two pages
     assert ("missing", 5, None) in found()
 
 

@@ -230,7 +230,7 @@ def test_participants_see_live_answer_and_its_sender(opened: Open, plan: Session
         page.reload()
         expect(answers(page)).to_have_count(2)
         expect(page.locator(".message.user.of-other .author")).to_have_text(other.username)
-        expect(page.get_by_role("button", name="Regenerate")).to_have_count(1)  # of one's own questions
+        expect(page.get_by_role("button", name="Regenerate")).to_have_count(1)  # answers to the user's own messages
         expect(page.get_by_role("button", name="Edit and resend")).to_have_count(1)
 
 
