@@ -10,7 +10,7 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 from sessions_app.events.journal import NewEntry, NewEvent, new_message_id
-from sessions_app.models import ToolCall
+from sessions_app.models import RunWait, ToolCall
 from sessions_app.run_request import Invocation
 from sessions_app.runs import hot_sql
 from sessions_app.runs.announce import announce_run
@@ -195,11 +195,20 @@ def interrupt_frozen(claimed: ClaimedRun, words: str) -> None:
 
 def _close_started(claimed: ClaimedRun, status: ToolCall.Status, words: str, code: str) -> None:
     result = {"content": [{"type": "text", "text": words}], "details": {"code": code}}
-    for call in ToolCall.objects.filter(run_id=claimed.pk, status=ToolCall.Status.STARTED).order_by("position"):
+    calls = list(ToolCall.objects.filter(run_id=claimed.pk, status=ToolCall.Status.STARTED).order_by("position"))
+    for call in calls:
         events = [_build_result_event(call.call_id, call.name, result, True, _find_allowing_rule(call.verdict, call.name))]
         _append(claimed, events, [_build_result_entry(call.call_id, call.name, result, words, True)])
         ToolCall.objects.filter(pk=call.pk).update(status=status, result=result, is_error=True, ended_at=clock.now())
         _audit_end(claimed, call.call_id, call.name, status)
+    if calls:
+        _close_waits_of_calls(claimed.pk)
+
+
+def _close_waits_of_calls(run_pk: int) -> None:
+    """Delete waits that calls have recorded before they returned, except those of deferred calls."""
+    deferred = [call.ref for call in list_deferred(run_pk)]
+    RunWait.objects.filter(run_id=run_pk).exclude(kind=RunWait.Kind.FREEZE).exclude(reference__in=deferred).delete()
 
 
 def _find_allowing_rule(verdict: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,26 +1,26 @@
 """sessions_send and message without a worker: which sessions they reach, idempotency, and denials."""
 
-import asyncio
 import json
 import threading
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from agents.context.untrusted_history import filter_entry
 from agents.tools import nested_runs
 from clawsite.accounts.models import User
+from clawsite.infra import sql
 from sessions_app.events.announce import EventsCommitted
-from sessions_app.models import Outbox, Run, Session, ToolCall, TranscriptEntry
+from sessions_app.models import Outbox, Run, RunWait, Session, ToolCall, TranscriptEntry
 from sessions_app.run_request import RunRequest
-from sessions_app.runs import lifecycle, outbox, queue, tool_calls
+from sessions_app.runs import lifecycle, outbox, queue, tool_calls, waiting
 from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.sessions import members
 from sessions_app.sessions import service as session_service
 from sessions_app.transcript.messages import read_model_history
 from tests.harness.approvals import allow_approval_requests
-from tests.harness.tools import call_tool, make_tool_env
-from tools_app.core.definition import ToolFailed
+from tests.harness.tools import call_or_defer, call_tool, make_tool_env, resume_deferred
+from tools_app.core.definition import Deferred, ToolFailed
 from tools_app.exec.rules import rules_for, rules_for_run
 
 
@@ -139,19 +139,27 @@ async def test_full_queue_is_reported(user, make_session, running, settings):
 
 async def test_send_timeout_leaves_other_run_queued(user, make_session, running):
     env, there = running(make_session(user)), make_session(user)
-    result = await call_tool(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0.05)
+    deferred = await call_or_defer(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0.05)
+    result = await resume_deferred(env, "sessions_send", deferred, overdue=True)
+    assert result
     assert (result.details["status"], result.is_error) == ("timeout", False)
     assert "is still queued" in result.details["note"]
     assert [run.status for run in sent_to(there)] == ["accepted"]
 
 
-async def test_end_of_other_run_is_detected_by_polling(user, make_session, running, settings, eventually):
-    settings.POLL_SECONDS = 0.05
+async def test_waiting_send_is_deferred_until_the_other_run_ends(user, make_session, running):
     env, there = running(make_session(user)), make_session(user)
-    waiting = asyncio.create_task(call_tool(env, "sessions_send", session_key=there.key, message="x"))
-    await eventually(lambda: sent_to(there))
+    deferred = await call_or_defer(env, "sessions_send", session_key=there.key, message="x")
+    (other,) = sent_to(there)
+    assert deferred == Deferred("child", str(other.pk), 30)
+    (wait,) = RunWait.objects.filter(run=env.run_pk)
+    assert (wait.kind, wait.reference, wait.deadline > sql.db_now()) == ("child", str(other.pk), True)
+    assert await resume_deferred(env, "sessions_send", deferred) is None
+    assert waiting.list_due() == []
     lifecycle.request_abort(user=user, session=there)
-    result = await waiting
+    assert waiting.list_due() == [wait.pk]
+    result = await resume_deferred(env, "sessions_send", deferred)
+    assert result
     assert (result.details["status"], result.details["error"], result.is_error) == (
         "error",
         "the run there was stopped (rpc)",
@@ -159,19 +167,32 @@ async def test_end_of_other_run_is_detected_by_polling(user, make_session, runni
     )
 
 
-async def test_abort_ends_wait_but_not_other_run(user, make_session, running, settings, eventually):
-    settings.POLL_SECONDS = 0.05
-    env, there, abort = running(make_session(user)), make_session(user), asyncio.Event()
-    waiting = asyncio.create_task(call_tool(env, "sessions_send", session_key=there.key, message="x", abort=abort))
-    await eventually(lambda: sent_to(there))
-    abort.set()
-    assert (await waiting).details["status"] == "timeout"
+async def test_answer_of_a_deleted_session_is_an_error(user, make_session, running):
+    env, there = running(make_session(user)), make_session(user)
+    deferred = await call_or_defer(env, "sessions_send", session_key=there.key, message="x")
+    there.delete()
+    result = await resume_deferred(env, "sessions_send", deferred)
+    assert result
+    assert (result.is_error, "not found" in result.text) == (True, True)
+    assert len(waiting.list_due()) == 1
+
+
+async def test_abort_ends_wait_but_not_other_run(user, make_session, running):
+    here, there = make_session(user), make_session(user)
+    env = running(here)
+    waits(env, there)
+    lifecycle.request_abort(user=user, session=here)
+    Run.objects.filter(pk=env.run_pk).update(lease_until=1.0)
+    with transaction.atomic():
+        assert queue.recover_runs("w2", 1) == []
+    assert Run.objects.get(pk=env.run_pk).status == "aborted"
+    assert not RunWait.objects.exists()
     assert [run.status for run in sent_to(there)] == ["accepted"]
 
 
 def waits(env, target: Session) -> None:
     """Call c1 of that run waits for a session, as the tool would store it."""
-    nested_runs.send_nested_message(env, "c1", User.objects.get(pk=env.sender_id), target, "x", waits=True)
+    nested_runs.send_nested_message(env, "c1", User.objects.get(pk=env.sender_id), target, "x", wait_seconds=30)
 
 
 @pytest.mark.parametrize("length", [2, 3, 4])
@@ -214,13 +235,16 @@ def test_one_of_two_mutual_sends_is_rejected(user, make_session, running):
 
 async def test_interrupted_wait_does_not_count_as_circular(user, make_session, running):
     first, second = make_session(user), make_session(user)
-    waiting, other = running(first), running(second)
-    waits(waiting, second)
+    sender, other = running(first), running(second)
+    waits(sender, second)
     assert nested_runs.is_waiting_for(first.pk, second.pk)
-    ToolCall.objects.filter(run=waiting.run_pk).update(status=ToolCall.Status.INTERRUPTED)
+    Run.objects.filter(pk=sender.run_pk).update(lease_until=1.0)
+    with transaction.atomic():
+        queue.recover_runs("w2", 1)
+    assert ToolCall.objects.get(run=sender.run_pk).status == "interrupted"
     assert not nested_runs.is_waiting_for(first.pk, second.pk)
-    result = await call_tool(other, "sessions_send", session_key=first.key, message="x", timeout_seconds=0.05)
-    assert result.details["status"] == "timeout"
+    sent = await call_or_defer(other, "sessions_send", session_key=first.key, message="x")
+    assert isinstance(sent, Deferred)
 
 
 async def test_nested_sends_are_limited_to_maximum_depth(user, make_session, running):

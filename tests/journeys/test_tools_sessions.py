@@ -12,7 +12,8 @@ from sessions_app.models import Run, Session, ToolCall
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import members
 from sessions_app.sessions.service import ensure_session, inject_message
-from tests.harness.worker import WorkerHarness, calls_of, token_text, transcript_of, view_of
+from tests.harness.waits import waiting_for
+from tests.harness.worker import WorkerHarness, calls_of, phases_of, token_text, transcript_of, view_of
 from tools_app.policy_store import policies
 
 pytestmark = pytest.mark.dialect
@@ -114,16 +115,26 @@ async def test_mutual_wait_between_sessions_is_rejected(harness: WorkerHarness, 
     assert not Run.objects.filter(session=harness.session, lane="nested").exists()
 
 
-async def test_blocked_chain_of_waiting_sessions_is_rejected_immediately(harness: WorkerHarness, there, make_session):
-    """The second and third session hold the lane's two slots, so the fourth would never get one."""
+async def test_chain_of_waiting_sessions_may_be_longer_than_the_lane(harness: WorkerHarness, there, make_session):
+    """The lane has two slots. The second and third session wait without holding one."""
     third, fourth = (make_session(harness.user, f"agent:main:{name}") for name in ("third", "fourth"))
-    last = asks("sessions_send", session_key=fourth.key, message="[[text=never]]", timeout_seconds=300)
-    back = asks("sessions_send", session_key=third.key, message=f"{last}[[text=alone]]") + "[[text=passed]]"
+    last = asks("sessions_send", session_key=fourth.key, message="[[text=bottom]]", timeout_seconds=300)
+    back = asks("sessions_send", session_key=third.key, message=f"{last}[[text=third]]") + "[[text=passed]]"
     answer = await details(harness, asks("sessions_send", session_key=there.key, message=back))
     assert (answer["status"], answer["reply"]) == ("ok", "passed")
-    (refused,) = calls_of(nested(third))
-    assert "(2) are taken by sessions that are waiting themselves" in refused.result["content"][0]["text"]
-    assert not Run.objects.filter(session=fourth).exists()
+    assert [calls_of(nested(each))[0].result["details"]["reply"] for each in (there, third)] == ["third", "bottom"]
+
+
+async def test_waiting_sender_holds_no_worker_and_no_lane_slot(harness: WorkerHarness, there, eventually):
+    run_pk = harness.send(asks("sessions_send", session_key=there.key, message="[[tokens=5 hang_after=2 times=1 tag=there]]"))
+    await harness.until(run_pk, "waiting")
+    await eventually(lambda: view_of(nested(there).pk).open_text)
+    run = Run.objects.get(pk=run_pk)
+    assert (waiting_for(run_pk), run.worker, run.lease_until) == ("child", "", None)
+    assert phases_of(run_pk) == ["accepted", "start", "waiting"]
+    lifecycle.request_abort(user=harness.user, session=there)
+    assert (await harness.ended(run_pk)).status == "completed"
+    assert phases_of(run_pk) == ["accepted", "start", "waiting", "resume", "end"]
 
 
 async def test_endless_exchange_between_sessions_is_limited(harness: WorkerHarness, there, eventually):
@@ -139,12 +150,13 @@ async def test_endless_exchange_between_sessions_is_limited(harness: WorkerHarne
     assert not Run.objects.filter(status__in=Run.UNFINISHED).exists()
 
 
-async def test_worker_death_during_wait_sends_no_duplicate(stack, user, make_session, eventually):
+async def test_parked_sender_survives_the_death_of_all_workers(stack, user, make_session, eventually):
     running = stack(workers=2, env={"CLAWSITE_LEASE_SECONDS": "5"})
     here, there = make_session(user, "agent:main:here"), make_session(user, "agent:main:there")
     prompt = asks("sessions_send", session_key=there.key, message="[[tokens=4 hang_after=2 times=1 tag=there]]") + "[[text=done]]"
     run_pk = lifecycle.accept_run(user=user, session=here, run_id="k1", prompt=prompt).pk
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
+    await eventually(lambda: waiting_for(run_pk) == "child")
     for worker in running.workers:  # both at once: otherwise the other worker would recover the run and answer
         os.kill(worker.pid, signal.SIGKILL)
     for worker in running.workers:
@@ -154,7 +166,9 @@ async def test_worker_death_during_wait_sends_no_duplicate(stack, user, make_ses
     run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
     other = await eventually(lambda: Run.objects.filter(session=there, status__in=Run.ENDED).first(), seconds=40)
     assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
-    assert [(call.name, call.status) for call in calls_of(run)] == [("sessions_send", ToolCall.Status.INTERRUPTED)]
+    (call,) = calls_of(run)
+    assert (call.name, call.status, run.rescues) == ("sessions_send", ToolCall.Status.FINISHED, 0)
+    assert (call.result["details"]["status"], call.result["details"]["reply"]) == ("ok", token_text(4))
     assert (other.status, transcript_of(other)[-1]) == ("completed", ("assistant", token_text(4)))
     assert Run.objects.filter(session=there).count() == 1
 
