@@ -18,7 +18,6 @@ from sessions_app.runs import lifecycle, outbox, queue, tool_calls, waiting
 from sessions_app.runs.client_tools import HANDED_OVER
 from sessions_app.runs.queue import ClaimedRun
 from sessions_app.runs.waiting import Wait
-from tools_app.approvals import requests as approval_requests
 
 Decisions = TypeVar("Decisions")
 
@@ -132,12 +131,12 @@ def _store_reply(
 
 
 def _park_run(claimed: ClaimedRun, reason: str) -> None:
-    """Park the run until all its deferred calls have results or, if there are none, until a pending approval request is decided."""
+    """Park the run until all its deferred calls have results or, if there are none, until one of its open requests is decided."""
     if stop_reason := lifecycle.find_stop_request(claimed.pk):  # nothing checks it once the run is parked
         _end_run(claimed, Run.Status.ABORTED, stop_reason, "", (), None)
         return
     deferred = [Wait(RunWait.Kind(call.kind), call.ref, call.until) for call in tool_calls.list_deferred(claimed.pk)]
-    waiting.park(claimed, reason, deferred or approval_requests.list_waits(claimed.pk))
+    waiting.park(claimed, reason, deferred or waiting.list_open(claimed.pk))
 
 
 def _freeze_run(claimed: ClaimedRun, reason: str, void: Sequence[NewEvent]) -> None:
@@ -158,7 +157,7 @@ def _end_run(
 ) -> None:
     tool_calls.close_started(claimed, reason)
     undecided, entries = tool_calls.close_waiting(claimed.pk, reason)
-    approval_requests.void_for_run(claimed.pk, f"the run ended ({reason})")
+    lifecycle.run_ended.send(Run, run_pk=claimed.pk, reason=reason)
     events = [*streamed, *undecided]
     if unfinished:
         message_id, attempt, text = unfinished

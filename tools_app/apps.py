@@ -1,8 +1,11 @@
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from sessions_app.runs.waiting import Wait
 
 
 class ToolsAppConfig(AppConfig):
@@ -14,11 +17,11 @@ class ToolsAppConfig(AppConfig):
         from django.db.models.signals import post_migrate
 
         from sessions_app.runs import waiting
-        from sessions_app.runs.lifecycle import unowned_run_ended
+        from sessions_app.runs.lifecycle import run_ended
 
         post_migrate.connect(_install_policies, sender=self, dispatch_uid="install policies")
-        unowned_run_ended.connect(_void_approvals, dispatch_uid="void approvals")
-        waiting.register_kind(waiting.Kind.APPROVAL, waiting.WaitKind(_find_closed_approvals))
+        run_ended.connect(_void_approvals, dispatch_uid="void approvals")
+        waiting.register_kind(waiting.Kind.APPROVAL, waiting.WaitKind(_find_closed_approvals, list_open=_list_open_approvals))
 
 
 def _install_policies(**signal: Any) -> None:
@@ -32,6 +35,12 @@ def _void_approvals(run_pk: int, reason: str, **_signal: Any) -> None:
     from tools_app.approvals.requests import void_for_run
 
     void_for_run(run_pk, f"the run was stopped ({reason})")
+
+
+def _list_open_approvals(run_pk: int) -> "Sequence[Wait]":
+    from tools_app.approvals.requests import list_waits
+
+    return list_waits(run_pk)
 
 
 def _find_closed_approvals(approval_ids: Collection[str]) -> Collection[str]:

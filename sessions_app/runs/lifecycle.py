@@ -27,7 +27,7 @@ from sessions_app.transcript import rewinds
 MAX_RUN_ID_LENGTH = 200
 MAX_TITLE_LENGTH = 80
 
-unowned_run_ended = Signal()  # run_pk, reason; sent in the transaction that ends a run without its runner
+run_ended = Signal()  # run_pk, reason; sent in the transaction that ends a run, unless it ends with an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def find_stop_request(run_pk: int) -> str | None:
 
 
 def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, error: str = "") -> None:
-    """End a run that no worker holds. Modules with state for it, such as approval requests, receive `unowned_run_ended`."""
+    """End a run that no worker holds. Modules with state for it, such as approval requests, receive `run_ended`."""
     undecided, results = tool_calls.close_waiting(run.pk, reason) if run.status == Run.Status.WAITING else ([], [])
     batch = hot_sql.commit_step(
         hot_sql.RunStep(
@@ -159,7 +159,7 @@ def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, err
             generation=run.generation,
         )
     )
-    unowned_run_ended.send(Run, run_pk=run.pk, reason=reason)
+    run_ended.send(Run, run_pk=run.pk, reason=reason)
     events.announce(
         session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch, run_pk=run.pk, run_id=run.run_id
     )

@@ -106,7 +106,7 @@ def end_run(claimed: ClaimedRun, to: Run.Status, reason: str, error: str = "", *
     last = lifecycle.build_end_event(to, reason, error, startedAt=claimed.started_ms)
     undecided, results = tool_calls.close_waiting(claimed.pk, reason)
     write_step(claimed, to=to, reason=reason, error=error, events=[*before, *undecided, last], entries=results)
-    lifecycle.unowned_run_ended.send(Run, run_pk=claimed.pk, reason=reason)
+    lifecycle.run_ended.send(Run, run_pk=claimed.pk, reason=reason)
 
 
 def release_runs(held: Sequence[ClaimedRun]) -> None:

@@ -49,11 +49,13 @@ class WaitKind:
     `find_settled` returns which of the references are settled. The owner calls `settle` in the transaction that settles a row,
     under the lock of the run's session. An owner that can't take this lock makes the kind `polled` and calls `notify_due` instead:
     a periodic task then checks all references. `expire` records on the referenced row that a run's deadline has passed.
+    `list_open` returns the rows that an undecided call of a run waits for.
     """
 
     find_settled: Callable[[Collection[str]], Collection[str]]
     polled: bool = False
     expire: Callable[[str], None] = lambda reference: None
+    list_open: Callable[[int], Sequence[Wait]] = lambda run_pk: ()
 
 
 def _find_ended_runs(references: Collection[str]) -> Collection[str]:
@@ -68,6 +70,11 @@ _kinds: dict[str, WaitKind] = {Kind.CHILD: WaitKind(_find_ended_runs, polled=Tru
 
 def register_kind(kind: Kind, what: WaitKind) -> None:
     _kinds[kind] = what
+
+
+def list_open(run_pk: int) -> list[Wait]:
+    """Return what the undecided calls of a run wait for."""
+    return [wait for what in _kinds.values() for wait in what.list_open(run_pk)]
 
 
 def add_waits(run_pk: int, waits: Sequence[Wait]) -> None:
