@@ -142,8 +142,8 @@ def r6_a_tool_runs_at_most_once(rows: Rows, history: History) -> Iterator[str]:
             yield f"the write of {path} was executed {times} times"
     ended = {run.pk: run.run_id for run in rows.runs if run.ended}
     for call in rows.calls:
-        if call.status == "started" and call.run in ended:
-            yield f"call {call.call_id} of run {ended[call.run]} is still running although the run has ended"
+        if call.status in ("started", "waiting") and call.run in ended:
+            yield f"call {call.call_id} of run {ended[call.run]} is still {call.status} although the run has ended"
         path = call.arguments.get("path")
         if call.name == "write" and call.status == "finished" and not history.executed.get(str(path)):
             yield f"the write of {path} is reported as finished and was never executed"

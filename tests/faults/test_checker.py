@@ -156,6 +156,7 @@ FAULTS = {
     "a tool is carried out twice": ("R6", {"history": lambda h: replace(h, executed={"p": 2, "q": 1})}),
     "a finished call was never carried out": ("R6", {"history": lambda h: replace(h, executed={"p": 1})}),
     "a call stays in flight": ("R6", {"rows": call("c1", status="started")}),
+    "a call still waits": ("R6", {"rows": call("c1", status="waiting")}),
     "a step is missing": ("R6", {"rows": entry("t1", step=9)}),
     "too many rescues": ("R8", {"rows": run(5, rescues=4)}),
     "rescued to the limit and completed": ("R8", {"rows": run(1, rescues=3)}),
