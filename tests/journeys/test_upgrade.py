@@ -24,6 +24,12 @@ pytestmark = pytest.mark.dialect
 
 DUMPS = Path(__file__).parent.parent / "data"
 PERMISSIONS = "SELECT codename FROM auth_permission p JOIN auth_group_permissions g ON g.permission_id = p.id"
+OLD_VERDICT = '{"kept": ["exec"], "trace": {}, "not_offered": "there is no workspace"}'
+COPIED = "name, arguments, lease_token, query, policy_version, is_error, created_at, run_id, session_id"
+ADD_OLD_CALL = f"""
+    INSERT INTO sessions_app_toolcall (call_id, position, status, refused_by, verdict, {COPIED})
+    SELECT 'old', 1, 'refused', 'toolset', '{OLD_VERDICT}', {COPIED} FROM sessions_app_toolcall RETURNING id
+"""
 WEBHOOK_EDITORS = f"{PERMISSIONS} JOIN auth_group ON auth_group.id = g.group_id WHERE auth_group.name = 'Webhook keepers'"
 
 
@@ -80,11 +86,15 @@ def upgraded(old_database: OldDatabase) -> Iterator[Served]:
 
 def test_old_database_is_upgraded_and_keeps_its_rows(old_database: OldDatabase, request: pytest.FixtureRequest) -> None:
     groups_before = old_database.query(PERMISSIONS)
+    old_database.query(ADD_OLD_CALL)
     upgraded: Served = request.getfixturevalue("upgraded")
 
     assert old_database.query(WEBHOOK_EDITORS) == ["add_hook", "change_hook", "delete_hook", "view_hook"]
     assert old_database.query(PERMISSIONS) == groups_before, "a group lost or gained a permission"
     assert old_database.query("SELECT app_label FROM django_content_type WHERE model = 'hook'") == ["connectors"]
+
+    (verdict,) = old_database.query("SELECT CAST(verdict AS TEXT) FROM sessions_app_toolcall WHERE call_id = 'old'")
+    assert json.loads(verdict)["not_offered"] == {"code": "tool.no_workspace"}
 
     def run(*arguments: str, token: str = "") -> str:
         outcome = run_claw(*arguments, env=upgraded.env | ({"CLAWSITE_GATEWAY_TOKEN": token} if token else {}))
