@@ -47,7 +47,7 @@ class Reason:
         object.__setattr__(self, "params", params)
 
     def __hash__(self) -> int:
-        return hash((self.code, repr(sorted(self.params.items()))))
+        return hash(self.code)  # parameters may be unhashable
 
     @property
     def text(self) -> str:
