@@ -15,7 +15,7 @@ from sessions_app.runs import lifecycle
 
 pytestmark = pytest.mark.dialect
 
-migration = importlib.import_module("sessions_app.migrations.0016_reason_codes_in_verdicts")
+migration = importlib.import_module("sessions_app.migrations.0017_reason_codes_in_verdicts")
 CODING = Reason("policy.profile", name="coding")
 # Texts as stored before, and the codes that replaced them.
 CONVERTED = {

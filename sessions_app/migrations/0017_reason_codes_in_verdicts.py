@@ -123,7 +123,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ('sessions_app', '0015_deferred_calls'),
+        ('sessions_app', '0016_run_waits'),
     ]
 
     operations = [
