@@ -52,7 +52,7 @@ def checks_key_without_constraint(monkeypatch):
     monkeypatch.setattr(
         sql, "fetch_rows", lambda text, values=(): rows(text.replace("ON CONFLICT (owner_id, run_id) DO NOTHING", ""), values)
     )
-    monkeypatch.setattr(lifecycle, "_find_accepted", lambda *_: None)
+    monkeypatch.setattr(lifecycle._Submission, "find_first", lambda _: None)
 
 
 def ignores_request_body(monkeypatch):
