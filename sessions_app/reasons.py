@@ -2,6 +2,7 @@
 
 from clawsite.infra.reasons import gettext_noop as _
 from clawsite.infra.reasons import register_reasons
+from sessions_app.runs import end_reasons  # noqa: F401
 
 register_reasons(
     {

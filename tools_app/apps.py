@@ -34,7 +34,7 @@ def _install_policies(**signal: Any) -> None:
 def _void_approvals(run_pk: int, reason: str, **_signal: Any) -> None:
     from tools_app.approvals.requests import void_for_run
 
-    void_for_run(run_pk, f"the run was stopped ({reason})")
+    void_for_run(run_pk, reason)
 
 
 def _list_open_approvals(run_pk: int) -> "Sequence[Wait]":

@@ -80,9 +80,9 @@ def authorize_tool_call(
     message = _describe_denial(call, layer, rule, toolset, now.unavailable if now else NO_TOOLS_GONE) if layer else ""
     supervision = None
     if tool and tool.supervisor and not layer:
-        supervision = supervise() if supervise else Supervision("deny", "exec_denied: its plan was not reviewed. It did not run.")
+        supervision = supervise() if supervise else Supervision("deny", Reason("exec.not_reviewed"))
         if supervision.effect == "deny":
-            layer, rule, message = EXEC, Reason.of(supervision.message), str(supervision.message)
+            layer, rule, message = EXEC, supervision.reason, supervision.message
     permit = None
     if tool and not layer and (supervision is None or supervision.effect == "allow"):
         # A copy, so that later changes to the caller's dict can't change what was judged.

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from django.conf import settings
 
 from clawsite.infra.observability.redact import host_secrets
+from clawsite.infra.reasons import Reason
 from tools_app.authorize import AuthorizedCall
 from tools_app.core import cleaning
 from tools_app.core.definition import (
@@ -34,7 +35,7 @@ from tools_app.core.definition import (
     ToolUpdated,
     text_result,
 )
-from tools_app.core.supervision import SupervisedCall, Supervision
+from tools_app.core.supervision import SupervisedCall, Supervision, deny_unplanned_call
 from tools_app.schemas.argument_aliases import apply_aliases
 
 MAX_CONCURRENT_CALLS = 8  # file access runs on threads, and a process has only a few
@@ -191,7 +192,8 @@ async def _failure_as_result(ref: CallRef, outcome: Awaitable[Outcome]) -> Outco
     try:
         return await outcome
     except ToolFailed as failure:
-        return clean_tool_result(text_result(str(failure), is_error=True))
+        details = {"code": failure.code} if failure.code else None
+        return clean_tool_result(text_result(str(failure), details=details, is_error=True))
     except Exception as error:
         logger.exception("tool %s failed in call %s", ref.name, ref.id)
         # The class name helps people debug; the message may contain paths or secrets.
@@ -206,12 +208,12 @@ async def plan_call(tool: Tool, ref: CallRef) -> SupervisedCall:
         planned = await tool.supervisor.plan(tool.check(apply_aliases(tool.name, ref.arguments, tool.parameters)), ref)
         return SupervisedCall(tool.supervisor, planned)
     except BadArguments as error:
-        denied = Supervision("deny", _describe_argument_errors(tool, error), code="invalid_arguments")
+        denied = deny_unplanned_call(_describe_argument_errors(tool, error), "invalid_arguments")
     except ToolFailed as failure:
-        denied = Supervision("deny", str(failure), code="tool_failed")
+        denied = deny_unplanned_call(str(failure), "tool_failed")
     except Exception as error:
         logger.exception("tool %s could not plan call %s", tool.name, ref.id)
-        denied = Supervision("deny", f"exec_denied: planning the call failed ({type(error).__name__}). It did not run.")
+        denied = Supervision("deny", Reason("exec.plan_failed", error=type(error).__name__))
     return SupervisedCall(tool.supervisor, decided=denied)
 
 

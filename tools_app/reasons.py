@@ -1,10 +1,12 @@
 """Texts of the reasons why a tool is unavailable in a run. Pure.
 
-The factories of the tools are expensive to import, so the texts are here. Policy rules have theirs in tools_app.policy.
+The factories of the tools are expensive to import, so the texts are here. Policy rules have theirs in tools_app.policy, commands in
+tools_app.exec.reasons. The exec gate has its texts next to its rules: web and worker processes import it anyway.
 """
 
 from clawsite.infra.reasons import gettext_noop as _
 from clawsite.infra.reasons import register_reasons
+from tools_app.exec import reasons as exec_reasons  # noqa: F401
 
 register_reasons(
     {

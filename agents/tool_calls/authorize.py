@@ -91,7 +91,7 @@ def authorize_calls(claimed: ClaimedRun, calls: Sequence[ProposedCall], plan: Mo
 
 def _supervise(claimed: ClaimedRun, call: SupervisedCall | None, why: str, version: int) -> Supervision:
     if call is None:
-        return Supervision("deny", "exec_denied: the command could not be planned, so it could not be authorized. It did not run.")
+        return Supervision("deny", Reason("exec.not_planned"))
     return call.decide(claimed, why=why, version=version)
 
 

@@ -9,7 +9,7 @@ from agents.prepare.model_plan import ModelPlan
 from agents.prepare.run_plan import RunPlan
 from tools_app.core.definition import CallRef, Tool, ToolResult, text_result
 from tools_app.core.plugin_hooks import ArgumentsChanged, CallBlocked, HookCall, run_hooks
-from tools_app.core.supervision import SupervisedCall, Supervision
+from tools_app.core.supervision import SupervisedCall, deny_unplanned_call
 from tools_app.execute import plan_call
 from tools_app.loop_guard import LoopVerdict, build_loop_denial, check_repetition, to_pending_call
 from tools_app.schemas.argument_aliases import apply_aliases
@@ -91,5 +91,5 @@ async def _plan(call: ToolCallRequest, tool: Tool, obstacle: Obstacle | None) ->
     if tool.supervisor is None:
         return None
     if obstacle:
-        return SupervisedCall(tool.supervisor, decided=Supervision("deny", obstacle.result.text, code=obstacle.code))
+        return SupervisedCall(tool.supervisor, decided=deny_unplanned_call(obstacle.result.text, obstacle.code))
     return await plan_call(tool, CallRef(call.id, call.name, call.arguments))

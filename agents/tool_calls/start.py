@@ -8,6 +8,7 @@ from sessions_app.runs import freezes, tool_calls
 from sessions_app.runs.lifecycle import find_stop_request
 from sessions_app.runs.queue import ClaimedRun
 from tools_app.authorize import find_current_denial
+from tools_app.core.supervision import denial_text
 from tools_app.policy_store.policies import current_rules
 from tools_app.sources.offered import read_current_offer
 from tools_app.toolset import Toolset
@@ -25,6 +26,7 @@ def start_call(claimed: ClaimedRun, decided: DecidedCall, toolset: Toolset) -> s
     elif (supervised := decided.proposed.supervised) and (supervision := decided.authorization.supervision):
         now = read_current_offer(toolset.query.tools)
         denial = find_current_denial(ref, toolset=toolset, rules=current_rules(), now=now)
-        denial = denial or supervised.check_still_allowed(claimed, supervision)
+        if not denial and (reason := supervised.check_still_allowed(claimed, supervision)):
+            denial = denial_text(reason)
     tool_calls.mark_started(claimed, ref.id, ref.name, ref.arguments)
     return denial

@@ -13,8 +13,9 @@ from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
+from clawsite.infra.reasons import Reason, registered_reasons
 from tools_app.core.hidden_characters import INVISIBLE_IN_NAME
 
 PLAIN_TEXT = re.compile(r"[ -~]*")
@@ -41,6 +42,15 @@ def to_visible_html(text: str) -> SafeString:
     if PLAIN_TEXT.fullmatch(text):
         return mark_safe(escape(text))  # noqa: S308  # escaped
     return mark_safe("".join(run if kind == "break" else _run_html(kind, run) for kind, run in _split_runs(text)))  # noqa: S308  # each escaped
+
+
+def reason_html(reason: Reason) -> SafeString:
+    """Render a reason in the reader's language. Its parameters, such as file names, come from the command."""
+    params = {
+        name: reason_html(value) if isinstance(value, Reason) else to_visible_html(str(value))
+        for name, value in reason.params.items()
+    }
+    return mark_safe(escape(gettext(registered_reasons()[reason.code]), quote=False).format(**params))  # noqa: S308  # escaped
 
 
 def agent_text_html(text: str) -> SafeString:

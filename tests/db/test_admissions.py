@@ -51,7 +51,7 @@ def started(claimed, workspace, line="touch made", call="c1"):
             claimed, [CallDecision(call, "exec", {"command": line}, ToolCall.Status.ALLOWED, verdict=verdict)]
         )
     with transaction.atomic():
-        assert use_approval_or_grants(claimed, plan, decided) == ""
+        assert use_approval_or_grants(claimed, plan, decided) is None
         tool_calls.mark_started(claimed, call, "exec", {"command": line})
     with transaction.atomic():
         tool_calls.record_result(claimed, call, "exec", {"content": [], "details": {}}, text="", is_error=False)

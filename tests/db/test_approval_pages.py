@@ -13,10 +13,11 @@ from django.urls import reverse
 from agents.models import Agent
 from clawsite.gateway.protocol.approvals import add_enable_offers
 from clawsite.infra import clock
+from clawsite.infra.reasons import Reason
 from sessions_app.models import SessionMember
 from tests.harness.approvals import build_card, build_plan, create_approval, create_approvals
 from tests.harness.page_source import compact_html
-from tools_app.approvals import approvers, grants
+from tools_app.approvals import grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.command_decision import NO_RULE_CODE
 from tools_app.exec.gate.types import Script
@@ -219,12 +220,12 @@ def test_always_option_shows_stored_entry_or_why_unavailable(ada, ben, question)
     assert "Always allow…" in page
     assert "/usr/bin/git</code> <code>status --short" in page
     plan = build_plan(question.session, "bash x.sh", call="x")
-    shown = build_card(plan, may=["allow-once", "allow-for", "deny"], notNarrow="a shell could run anything")
+    shown = build_card(plan, may=["allow-once", "allow-for", "deny"], notNarrow=Reason("gate.every-time").to_json())
     del shown["narrow"]
     other = create_approval(ada, question.session, shown=shown)
     page = browser(ben).get(reverse("approval", args=[other.pk])).content.decode()
     assert "Always allow…" not in page
-    assert "Can’t always allow: a shell could run anything." in page
+    assert "Can’t always allow: It needs approval every time." in page
     assert "only this exact command" in page
     assert answer(browser(ben), other, "allow-always", **HTMX).status_code == 400
 
@@ -250,11 +251,11 @@ def test_card_counts_approvals_by_current_rules(ada, ben, make_session):
 
 def test_voided_approval_shows_its_reason(ada, ben, question):
     answer(browser(ben), question, reason="fine")
-    approval_requests.void_approvals([Approval.objects.get(pk=question.pk)], approvers.LOST_THE_RIGHT)
+    approval_requests.void_approvals([Approval.objects.get(pk=question.pk)], Reason("approval.lost_permission"))
     for address in (reverse("approval", args=[question.pk]), reverse("approvals-history")):
         page = browser(ben).get(address).content.decode()
         assert "ben approved it once; canceled before it started" in page
-        assert "the approver no longer has permission to approve it" in page
+        assert "The approver no longer has permission to approve it." in page
 
 
 def test_two_person_grant_names_both_approvers(ada, ben, make_user, make_session):
@@ -578,7 +579,7 @@ def test_command_trial_honors_sandbox_requirements(ben):
     ExecRule.objects.create(scope="installation", minimum_level=2)
     page = tried(ben, "ls", level=1, allow="ls")
     assert 'data-effect="deny"' in page
-    assert "The exec rules want isolation by bubblewrap" in page
+    assert "The exec rules require the sandbox bubblewrap" in page
     assert Approval.objects.count() == 0
 
 
@@ -600,10 +601,11 @@ def test_history_filters_match_badge_labels(ada, ben, make_session):
 )
 def test_void_request_names_its_approver(decision, words, ada, ben, make_session):
     by = {"decided_by": ben, "decision": decision} if decision else {}
-    create_approval(ada, make_session(ada), status="void", decided_at=clock.now(), reason="the run was stopped (rpc)", **by)
+    stopped = Reason("approval.run_ended", reason=Reason("run.rpc"))
+    create_approval(ada, make_session(ada), status="void", decided_at=clock.now(), system_reason=stopped.to_json(), **by)
     page = browser(ben).get(reverse("approvals-history")).content.decode()
     assert words in page
-    assert "the run was stopped in the chat" in page
+    assert "The run ended: the user stopped it." in page
 
 
 def test_history_shows_how_background_command_ended(ada, ben, make_session):

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import threading
+from dataclasses import replace
 
 import pytest
 from django.contrib.auth.models import Group
@@ -11,6 +12,7 @@ from agents import run_store
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clawsite.infra.models import AuditEntry
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Event, Run
 from sessions_app.runs import lifecycle, queue, waiting
 from sessions_app.sessions import service as session_service
@@ -26,6 +28,7 @@ from tools_app.approvals import expiry, external, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.command_decision import use_approval_or_grants
 from tools_app.approvals.grants import GrantTerms
+from tools_app.exec.plan import ExecPlan, PlannedCommand
 from tools_app.models import Approval, ApprovalVote, Grant
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -81,11 +84,11 @@ def test_allow_once_is_used_once(claimed, question, approver, tmp_path):
     decided = decide_plan(claimed, plan)
     assert (decided.effect, decided.approval) == ("allow", str(question.pk))
     with transaction.atomic():
-        assert use_approval_or_grants(claimed, plan, decided) == ""
+        assert use_approval_or_grants(claimed, plan, decided) is None
     question.refresh_from_db()
     assert (question.status, question.decided_by) == ("used", approver)
     with transaction.atomic():
-        assert "no longer valid" in use_approval_or_grants(claimed, plan, decided)
+        assert use_approval_or_grants(claimed, plan, decided) == Reason("exec.approval_invalid")
     assert decide_plan(claimed, plan).effect == "deny"
 
 
@@ -93,7 +96,8 @@ def test_deny_reason_reaches_the_model(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="use the staging host")
     decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
-    assert "use the staging host" in decided.message
+    assert decided.reason == Reason("exec.denied_because", reason="use the staging host")
+    assert decided.message == "exec_denied: An approver denied the command: use the staging host. It did not run."
 
 
 def test_concurrent_decisions_have_one_winner(question, make_user):
@@ -227,7 +231,7 @@ def test_undecided_request_expires_and_run_continues(claimed, question, approver
     assert Run.objects.get(pk=claimed.pk).ready_at is not None
     decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
-    assert "approval request expired" in decided.message
+    assert decided.reason == Reason("exec.expired")
     assert not expiry.has_due_approvals()
 
 
@@ -272,9 +276,38 @@ def test_executable_changed_after_approval_voids_it(claimed, question, approver,
     changed = with_other_executable(plan_command(claimed, tmp_path, "touch made"))
     decided = decide_plan(claimed, changed)
     assert decided.effect == "deny"
-    assert "executables changed" in decided.message
+    assert (decided.reason.code, "executables" in decided.reason.params["fields"]) == ("exec.changed", True)
     question.refresh_from_db()
     assert question.status == "void"
+
+
+def store_as_earlier_version(question, codes):
+    """Store a request as versions did that hashed and stored the texts of the reasons."""
+    plan = replace(ExecPlan.from_json(question.plan), analysis_hash="0" * 64)
+    reasons = [{"code": code, "words": "text of an earlier version"} for code in codes]
+    Approval.objects.filter(pk=question.pk).update(
+        plan=plan.to_json(), plan_hash=plan.hash, shown={**question.shown, "reasons": reasons}
+    )
+
+
+def test_approval_of_earlier_version_still_counts(claimed, question, approver, tmp_path):
+    store_as_earlier_version(question, ["not-allowlisted"])
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
+    plan = plan_command(claimed, tmp_path, "touch made")
+    assert decide_plan(claimed, plan).effect == "allow"
+    assert may_start(claimed, plan) is None
+    question.refresh_from_db()
+    assert (question.status, question.plan_hash) == ("used", plan.plan.hash)
+
+
+@pytest.mark.parametrize("change", ["findings", "program"])
+def test_approval_of_earlier_version_is_void_if_the_command_differs(claimed, question, approver, tmp_path, change):
+    store_as_earlier_version(question, ["ask-always"] if change == "findings" else ["not-allowlisted"])
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
+    decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made" if change == "findings" else "touch other"))
+    assert (decided.effect, decided.reason.code) == ("deny", "exec.changed")
+    question.refresh_from_db()
+    assert (question.status, question.system_reason["code"]) == ("void", "exec.changed")
 
 
 def test_deny_rule_added_after_approval_wins(claimed, question, approver, tmp_path):
@@ -283,7 +316,7 @@ def test_deny_rule_added_after_approval_wins(claimed, question, approver, tmp_pa
     decided = decide_plan(claimed, plan)
     allow_approval_requests(security="deny")
     with transaction.atomic():
-        assert "refused" in use_approval_or_grants(claimed, plan, decided)
+        assert use_approval_or_grants(claimed, plan, decided).code == "exec.disabled"
     question.refresh_from_db()
     assert question.status == "void"
 
@@ -292,7 +325,7 @@ def test_unrelated_rule_change_keeps_approval_valid(claimed, question, approver,
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     allow_approval_requests("agent", "other", security="deny")
     allow_approval_requests(ask="always")
-    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made")) == ""
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made")) is None
 
 
 def test_session_writer_can_cancel_command(claimed, question, user, tmp_path):
@@ -300,7 +333,7 @@ def test_session_writer_can_cancel_command(claimed, question, user, tmp_path):
     approval_requests.skip_approval(question.pk, by=user)
     decided = decide_plan(claimed, plan_command(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
-    assert "dropped" in decided.message
+    assert decided.reason == Reason("exec.skipped")
 
 
 def test_other_user_cannot_cancel_command(question, approver):
@@ -312,18 +345,18 @@ def test_disabled_account_runs_no_approved_command(claimed, question, approver, 
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     user.is_active = False
     user.save()
-    assert "switched off" in decide_plan(claimed, plan_command(claimed, tmp_path, "touch made")).message
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made")).reason == Reason("exec.account_disabled")
 
 
 def test_timed_grant_covers_later_commands_in_session(claimed, question, approver, make_user, make_session, tmp_path):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 2))
     plan = plan_command(claimed, tmp_path, "touch made", call="c2")
-    assert may_start(claimed, plan) == ""
+    assert may_start(claimed, plan) is None
     assert Grant.objects.get().uses_left == 1
     other = make_user()
     elsewhere = claim_run(other, make_session(other), "k9")
     assert decide_plan(elsewhere, plan_command(elsewhere, tmp_path, "touch made")).effect == "ask"
-    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c3")) == ""
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c3")) is None
     assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made", call="c4")).effect == "ask", "both uses are gone"
 
 
@@ -334,7 +367,7 @@ def test_revoked_or_expired_grant_allows_nothing(claimed, question, approver, tm
     assert decided.effect == "allow"
     grants.revoke_grant(Grant.objects.get().pk, by=approver)
     with transaction.atomic():
-        assert "just revoked" in use_approval_or_grants(claimed, plan, decided)
+        assert use_approval_or_grants(claimed, plan, decided) == Reason("exec.grant_revoked")
     with pytest.raises(Conflict):
         grants.revoke_grant(Grant.objects.get().pk, by=approver)
     Grant.objects.update(revoked_at=None, expires_at=clock.now() - dt.timedelta(seconds=1))
@@ -372,10 +405,6 @@ def test_grant_terms_are_bounded():
 
 
 def test_every_command_needs_approval_without_isolation(claimed, approver, tmp_path):
-    from dataclasses import replace
-
-    from tools_app.exec.plan import PlannedCommand
-
     Grant.objects.create(
         scope="agent", subject="main", entries=[{"pattern": "/usr/bin/touch", "shape": None}], created_at=clock.now()
     )
@@ -386,21 +415,21 @@ def test_every_command_needs_approval_without_isolation(claimed, approver, tmp_p
     allow_approval_requests(unsafe_without_isolation=True)
     assert decide_plan(claimed, PlannedCommand(replace(bare.plan, call="c3"), plan.analysis)).effect == "allow"
     allow_approval_requests(unsafe_without_isolation=True, minimum_level=2)
-    assert "isolation" in decide_plan(claimed, PlannedCommand(replace(bare.plan, call="c4"), plan.analysis)).message
+    assert decide_plan(claimed, PlannedCommand(replace(bare.plan, call="c4"), plan.analysis)).reason.code == "exec.isolation"
 
 
 def test_denial_without_exec_rule_explains_remedy(user, make_session, tmp_path):
     claimed = claim_run(user, make_session(user))
     decided = decide_plan(claimed, plan_command(claimed, tmp_path, "ls"))
     assert decided.effect == "deny"
-    assert "an operator can let the agent ask" in decided.message
+    assert (decided.reason, decided.code) == (Reason("exec.no_rule"), "exec_no_rule")
 
 
 def test_audit_log_records_every_step_with_plan(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(
         question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 3), reason="go on"
     )
-    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made")) == ""
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made")) is None
     steps = AuditEntry.objects.filter(subject_kind="approval", subject_id=str(question.pk)).order_by("id")
     assert list(steps.values_list("action", "actor_kind")) == [
         ("approval.requested", "agent"),
@@ -475,14 +504,14 @@ def test_only_the_needed_grant_is_counted(claimed, approver, tmp_path):
         Grant.objects.create(
             scope="agent", subject="main", entries=[{"pattern": name, "shape": None}], uses_left=5, created_at=clock.now()
         )
-    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")) == ""
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")) is None
     assert list(Grant.objects.order_by("id").values_list("uses_left", flat=True)) == [4, 5]
 
 
 def test_grant_with_different_arguments_is_not_counted(claimed, approver, tmp_path):
     for entry in ({"pattern": "touch", "shape": ["other"]}, {"pattern": "touch", "shape": None}):
         Grant.objects.create(scope="agent", subject="main", entries=[entry], created_at=clock.now())
-    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")) == ""
+    assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c2")) is None
     assert list(Grant.objects.order_by("id").values_list("uses", flat=True)) == [0, 1]
 
 
@@ -505,7 +534,7 @@ def test_rule_removing_network_blocks_plan_that_needs_it(claimed, tmp_path):
     assert plan.plan.network
     allow_approval_requests(network=False)
     decided = decide_plan(claimed, plan)
-    assert (decided.effect, "no network" in decided.message) == ("deny", True)
+    assert (decided.effect, decided.reason) == ("deny", Reason("exec.no_network"))
 
 
 def test_allowlist_fallback_runs_listed_command_after_expiry(claimed, make_user, tmp_path):
@@ -518,7 +547,7 @@ def test_allowlist_fallback_runs_listed_command_after_expiry(claimed, make_user,
         decided = decide_plan(claimed, plan)
         assert decided.effect == effect
     with transaction.atomic():
-        assert use_approval_or_grants(claimed, plan, decided) == ""
+        assert use_approval_or_grants(claimed, plan, decided) is None
 
 
 def test_external_request_goes_to_approvers_named_by_rules(make_user):

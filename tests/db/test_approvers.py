@@ -11,6 +11,7 @@ from agents import session_cleanup
 from clawsite.gateway.protocol.approvals import list_open_records
 from clawsite.infra import clock
 from clawsite.infra.errors import Forbidden
+from clawsite.infra.reasons import Reason
 from clawsite.web.approvals import card as approvals_card
 from sessions_app.models import Run, Session
 from tests.harness.approvals import allow_approval_requests, claim_run, decide_plan, plan_command, request_approval
@@ -96,11 +97,11 @@ def test_approval_is_requested_again_after_approver_becomes_ineligible(change, c
     decided = decide_plan(claimed, plan, why="")
     assert (decided.effect, decided.newly_requested, decided.approval == str(question.pk)) == ("ask", True, False)
     question.refresh_from_db()
-    lapse = approvers.TWO_PEOPLE_REQUIRED if change is is_one_of_two else approvers.LOST_THE_RIGHT
+    lapse = Reason("approval.two_approvers" if change is is_one_of_two else "approval.lost_permission")
     assert (question.status, question.decided_by, question.reason) == ("void", giver, "go on")
-    assert question.void_reason == lapse
+    assert Reason.from_json(question.system_reason) == lapse
     anew = Approval.objects.get(pk=decided.approval)
-    assert anew.shown["reasons"][0] == {"code": "asked-anew", "words": f"It was approved before, but {lapse}."}
+    assert Reason.from_json(anew.shown["reasons"][0]) == Reason("gate.asked-anew", lapse=lapse)
     assert anew.why == "because", "the agent's words are carried over"
 
 
@@ -113,15 +114,14 @@ def test_ineligible_approver_blocks_start_and_model_sees_reason(change, claimed,
     refused = start(claimed, plan, decided)
     question.refresh_from_db()
     assert question.status == "void"
-    assert question.void_reason in refused
-    assert "did not run" in refused
+    assert refused == Reason("exec.lapsed", lapse=Reason.from_json(question.system_reason))
 
 
 def test_approval_stays_valid_if_approver_meets_new_rules(claimed, question, make_user, plan, security):
     ada = make_user("Approver", "Security")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once")
     allow_approval_requests(exclude_requester=True).approver_groups.add(security)
-    assert start(claimed, plan, decide_plan(claimed, plan)) == ""
+    assert start(claimed, plan, decide_plan(claimed, plan)) is None
 
 
 def test_both_approvers_must_still_be_eligible_at_start(requester, make_session, make_user, tmp_path):
@@ -135,11 +135,11 @@ def test_both_approvers_must_still_be_eligible_at_start(requester, make_session,
     decided = decide_plan(claimed, plan)
     assert decided.approval == str(question.pk)
     ada.groups.clear()
-    assert approvers.LOST_THE_RIGHT in start(claimed, plan, decided)
+    assert start(claimed, plan, decided) == Reason("exec.lapsed", lapse=Reason("approval.lost_permission"))
     anew = decide_plan(claimed, plan)
     for who in (ben, cleo):
         approval_requests.resolve_approval(anew.approval, by=who, decision="allow-once")
-    assert start(claimed, plan, decide_plan(claimed, plan)) == ""
+    assert start(claimed, plan, decide_plan(claimed, plan)) is None
 
 
 def test_open_request_is_decided_by_current_rules(question, requester, make_user, security):

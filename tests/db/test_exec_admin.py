@@ -255,7 +255,7 @@ def test_use_of_unlimited_grant_is_recorded(olga, user, make_session, tmp_path):
     decided = decide_plan(claimed, plan)
     assert (decided.effect, decided.grants) == ("allow", (made.pk,))
     with transaction.atomic():
-        assert use_approval_or_grants(claimed, plan, decided) == ""
+        assert use_approval_or_grants(claimed, plan, decided) is None
     assert noted("grant.used")[0].subject_id == str(made.pk)
     made.refresh_from_db()
     assert (made.uses, made.uses_left) == (1, None)

@@ -65,7 +65,7 @@ async def test_abort_while_start_is_queued_cancels_command(plan_of, monkeypatch)
         hold(agent, run_pk)
 
     monkeypatch.setattr(freezes, "check_not_frozen", somebody_aborts_meanwhile)
-    with pytest.raises(commands.StartCanceled, match="this run is being stopped"):
+    with pytest.raises(commands.StartCanceled, match="The run is being stopped"):
         await db.write(commands.record_start, uuid.uuid4(), plan, worker="w1", process=own_identity())
     assert not await db.read(Command.objects.exists)
 
@@ -259,7 +259,7 @@ async def test_freeze_or_abort_before_start_cancels_command(begun, user, stop):
         freezes.freeze("agent", "main", reason="look first", by=None, by_name="olga")
     else:
         Run.objects.filter(run_id="k1").update(abort_requested_at=1.0)
-    with pytest.raises(commands.StartCanceled, match="olga: look first" if stop == "freeze" else "this run is being stopped"):
+    with pytest.raises(commands.StartCanceled, match="olga: look first" if stop == "freeze" else "The run is being stopped"):
         await begun()
     assert not Command.objects.exists()
 

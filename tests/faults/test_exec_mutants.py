@@ -283,7 +283,7 @@ def does_not_compare_hashes(monkeypatch) -> None:
 
 
 def never_rechecks_decisions(monkeypatch) -> None:
-    monkeypatch.setattr(approvers, "why_approval_lapsed", lambda answer, rules: "")
+    monkeypatch.setattr(approvers, "why_approval_lapsed", lambda answer, rules: None)
 
 
 def filters_server_environment_by_blocklist(monkeypatch) -> None:
@@ -296,16 +296,16 @@ def filters_server_environment_by_blocklist(monkeypatch) -> None:
 
 
 def checks_programs_once(monkeypatch) -> None:
-    async def nothing(plan: ExecPlan) -> str:
-        return ""
+    async def nothing(plan: ExecPlan) -> None:
+        return None
 
     for module in (exec_tool, keeper):
         monkeypatch.setattr(module, "find_changes", nothing)
 
 
 def checks_programs_before_sandbox_only(monkeypatch) -> None:
-    async def nothing(plan: ExecPlan) -> str:
-        return ""
+    async def nothing(plan: ExecPlan) -> None:
+        return None
 
     monkeypatch.setattr(keeper, "find_changes", nothing)
 

@@ -15,6 +15,7 @@ from django.db import transaction
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Run, Session, ToolCall
 from sessions_app.runs import lifecycle, queue, tool_calls, waiting
 from sessions_app.runs.tool_calls import CallDecision
@@ -123,7 +124,7 @@ def build_card(plan: ExecPlan, **more: Any) -> dict[str, Any]:
     names = [each.name for each in plan.executables]
     return {
         "parts": build_parts(plan.line),
-        "reasons": [{"code": "not-allowlisted", "words": f"{name} is not on the list of allowed programs"} for name in names],
+        "reasons": [Reason("gate.not-allowlisted", program=name, path=f"/usr/bin/{name}").to_json() for name in names],
         "writes": ["/home/ada/work/out.txt"],
         "touches": [],
         "may": ["allow-once", "allow-for", "allow-always", "deny"],

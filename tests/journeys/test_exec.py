@@ -132,6 +132,6 @@ async def test_exec_without_permission_is_denied_and_reported_to_model(harness: 
     ExecRule.objects.all().delete()
     row, told = await ran(harness, command="touch made")
     assert (row.status, row.refused_by) == ("refused", "exec")
-    assert told.startswith("exec_denied: commands are refused: no exec rule allows commands here")
+    assert told.startswith("exec_denied: No exec rule allows commands here.")
     assert row.result["details"] == {"code": "exec_no_rule", "layer": "exec"}
     assert not (files / "made").exists()

@@ -10,6 +10,7 @@ from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict
+from clawsite.infra.reasons import Reason
 from sessions_app.runs import lifecycle
 from tests.harness.commands import (
     allow_all_commands,
@@ -27,6 +28,8 @@ from tools_app.exec.processes import commands
 from tools_app.models import Approval, Command, ExecRule, Grant
 
 pytestmark = pytest.mark.dialect
+
+PROGRAM_CHANGED = "exec_denied: This has changed since the command was allowed: a program it would start. It did not run."
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +118,7 @@ async def test_denial_reason_reaches_the_model(harness: WorkerHarness, files, sc
     approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="not on a Friday")
     run = await harness.ended(run_pk)
     assert (run.status, times_run(files), calls_of(run)[0].status) == ("completed", 0, "refused")
-    assert last_result(run) == "exec_denied: an approver denied the command: not on a Friday. It did not run."
+    assert last_result(run) == "exec_denied: An approver denied the command: not on a Friday. It did not run."
     assert transcript_of(run)[-1] == ("assistant", "done")
 
 
@@ -124,7 +127,7 @@ async def test_unanswered_approval_request_does_not_run(harness: WorkerHarness, 
     Approval.objects.filter(pk=question.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
     run = await harness.ended(run_pk)
     assert (run.status, times_run(files)) == ("completed", 0)
-    assert last_result(run) == "exec_denied: the approval request expired. It did not run."
+    assert last_result(run) == "exec_denied: The approval request expired. It did not run."
     with pytest.raises(Conflict):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
 
@@ -147,7 +150,7 @@ async def test_program_changed_after_request_does_not_run(harness: WorkerHarness
     run = await harness.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
-    assert "what would run is not what was asked about any more (executables changed)" in last_result(run)
+    assert "It is no longer the command that needed approval; changed: executables." in last_result(run)
 
 
 async def test_program_changed_just_before_start_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
@@ -163,7 +166,7 @@ async def test_program_changed_just_before_start_does_not_run(harness: WorkerHar
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await harness.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
-    assert last_result(run) == "exec_denied: a program it would start has changed since this was allowed. It did not run."
+    assert last_result(run) == PROGRAM_CHANGED
 
 
 async def test_script_changed_after_request_does_not_run(harness: WorkerHarness, files, script, approver):
@@ -175,7 +178,7 @@ async def test_script_changed_after_request_does_not_run(harness: WorkerHarness,
     run = await harness.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
-    assert "what would run is not what was asked about any more (scripts changed)" in last_result(run)
+    assert "It is no longer the command that needed approval; changed: scripts." in last_result(run)
 
 
 async def test_script_changed_just_before_start_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
@@ -190,7 +193,7 @@ async def test_script_changed_just_before_start_does_not_run(harness: WorkerHarn
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await harness.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
-    assert "the content of a script it would run has changed since this was allowed" in last_result(run)
+    assert "since the command was allowed: the content of a script it would run." in last_result(run)
 
 
 async def test_grant_for_a_command_covers_only_that_script_content(harness: WorkerHarness, files, script, approver):
@@ -222,7 +225,7 @@ async def test_request_for_script_changed_by_previous_call_is_cancelled(harness:
     (files / "new.sh").write_text("echo ran >> log.txt\n")
     run = await harness.ended(harness.send(parallel_exec_prompt({"command": "cp new.sh tool.sh"}, {"command": "bash tool.sh"})))
     assert [call.status for call in calls_of(run)] == ["finished", "refused"]
-    assert "(scripts changed)" in last_result(run)
+    assert "; changed: scripts." in last_result(run)
     untouched = parallel_exec_prompt({"command": "cp new.sh other.sh"}, {"command": "bash tool.sh"})
     run_pk, question = await asked(harness, untouched)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
@@ -243,7 +246,7 @@ async def test_program_changed_during_sandbox_setup_does_not_run(harness: Worker
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await harness.ended(run_pk)
     assert (times_run(files), Command.objects.get().reason) == (0, "it was not started")
-    assert last_result(run) == "exec_denied: a program it would start has changed since this was allowed. It did not run."
+    assert last_result(run) == PROGRAM_CHANGED
 
 
 async def test_current_exec_rule_overrides_earlier_approval(harness: WorkerHarness, files, script, approver):
@@ -255,7 +258,7 @@ async def test_current_exec_rule_overrides_earlier_approval(harness: WorkerHarne
     run = await harness.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status) == (0, "void")
-    assert last_result(run).startswith("exec_denied: commands are refused: the exec rule of installation says so")
+    assert last_result(run).startswith("exec_denied: The exec rule for installation disables commands.")
 
 
 async def test_second_command_waits_while_first_has_finished(harness: WorkerHarness, files, script, approver):
@@ -295,7 +298,7 @@ async def test_shell_input_requires_approval_like_a_command(harness: WorkerHarne
         str(command_of_name(name).pk),
     )
     assert question.shown["may"] == ["allow-once", "deny"]
-    assert f"typed into `{name}`, which runs `bash`" in question.shown["reasons"][0]["words"]
+    assert Reason.from_json(question.shown["reasons"][0]) == Reason("gate.input", name=name, line="bash")
     assert (files / "x").exists()
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     await harness.ended(run_pk)

@@ -15,8 +15,16 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from clawsite.infra.reasons import Reason, register_reasons
 from tools_app.core.definition import ToolArgs, ToolFailed, text_result, tool
 from tools_app.core.supervision import Supervision
+
+register_reasons(
+    {
+        "pay.too_expensive": "too_expensive: {amount} is over the limit of run {is_run}",
+        "pay.too_late": "too_late: the account is empty",
+    }
+)
 
 
 class Args(ToolArgs):
@@ -51,12 +59,12 @@ class Pay:
 
     def decide(self, run, planned, *, why, version):
         if planned.plan.amount > 100:
-            text = f"too_expensive: {planned.plan.amount} is over the limit of run {run.pk > 0}"
-            return Supervision("deny", text, code="too_expensive")
+            reason = Reason("pay.too_expensive", amount=planned.plan.amount, is_run=run.pk > 0)
+            return Supervision("deny", reason, code="too_expensive")
         return Supervision("allow", plan=planned.plan)
 
     def check_still_allowed(self, run, planned, decided):
-        return "too_late: the account is empty" if planned.plan.amount == 99 else ""
+        return Reason("pay.too_late") if planned.plan.amount == 99 else None
 
     async def __call__(self, args, call):
         return text_result(f"paid {call.plan.amount if call.plan else 'nothing'}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from clawsite.infra.reasons import Reason
 from tests.unit.exec_gate import SEARCH, verdict
 from tools_app.exec.gate import executables as resolve
 from tools_app.exec.gate.allowlist import matches, resolve_entry
@@ -75,7 +76,7 @@ async def test_path_traversal_under_a_glob_is_resolved(place):
 async def test_workspace_program_never_matches(place):
     a_program(place.cwd / "tool")
     judged = await verdict("./tool", place, allowing(str(place.cwd / "tool"), str(place.cwd / "*")))
-    assert (judged.effect, judged.reasons[0].code) == ("ask", "not-trusted")
+    assert (judged.effect, judged.reasons[0].code) == ("ask", "gate.not-trusted")
 
 
 async def test_workspace_symlink_to_allowlisted_program_does_not_match(place):
@@ -104,13 +105,13 @@ async def test_program_writable_by_others_matches_without_owner_check(tmp_path, 
     a_program(tools / "tool").chmod(0o777)
     place = ExecContext(Path("/nowhere"), (Path("/nowhere"),), (tools,))
     assert (await verdict("tool", place, allowing("tool"))).effect == "ask"
-    monkeypatch.setattr(resolve, "why_changeable_by_others", lambda path: "")
+    monkeypatch.setattr(resolve, "why_changeable_by_others", lambda path: None)
     assert (await verdict("tool", place, allowing("tool"))).effect == "allow"
 
 
 def test_system_program_is_identified_without_reading_it(place):
     found = find_executable("ls", here(place), place)
-    assert (found.realpath, found.bare, found.distrust) == (LS, "ls", "")
+    assert (found.realpath, found.bare, found.distrust) == (LS, "ls", None)
     assert len(found.identity.split(":")) == 4
 
 
@@ -148,10 +149,10 @@ async def test_program_inherits_rules_of_all_its_names(tmp_path):
         (program,) = (await analyze(line, place)).programs
         return bool(program.doubts), program.never_always
 
-    assert await found("quill -c x f") == (False, "")
+    assert await found("quill -c x f") == (False, None)
     (tools / "vim").symlink_to("texter")
     for name in ("texter", "quill", "pen", "vim", str(tools / "pen")):
-        assert await found(f"{name} -c x f") == (True, "vim can start other programs or change the system"), name
+        assert await found(f"{name} -c x f") == (True, Reason("never_always.powerful", program="vim")), name
 
 
 async def test_listed_name_ignores_rules_of_other_names(tmp_path):

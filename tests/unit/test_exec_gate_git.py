@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from clawsite.infra.reasons import Reason
 from tests.harness.approvals import build_plan
 from tests.unit.exec_gate import make_place, verdict
 from tools_app.exec import planning
 from tools_app.exec.environment import build_environment, hash_environment
 from tools_app.exec.gate.programs import git_repository
-from tools_app.exec.gate.types import GateReason, GateRules, Script
+from tools_app.exec.gate.types import GateRules, Script
 from tools_app.exec.gate.verdict import analyze, hash_analysis, make_grant_entries
 from tools_app.exec.plan import ExecPlan
 
@@ -138,7 +139,7 @@ async def test_stored_grant_does_not_override_git_hooks(place):
     assert (await verdict(line, place, given)).effect == "allow"
     add_hook(place, "pre-push")
     assert (await verdict(line, place, given)).effect == "ask"
-    assert isinstance(make_grant_entries(await analyze(line, place)), GateReason)
+    assert isinstance(make_grant_entries(await analyze(line, place)), Reason)
 
 
 async def test_stored_grant_does_not_follow_a_new_symlink(place):
@@ -150,7 +151,7 @@ async def test_stored_grant_does_not_follow_a_new_symlink(place):
     assert (await verdict(line, place, given)).effect == "allow"
     (place.cwd / "out").symlink_to("/etc")
     assert (await verdict(line, place, given)).effect == "ask"
-    assert isinstance(make_grant_entries(await analyze(line, place)), GateReason)
+    assert isinstance(make_grant_entries(await analyze(line, place)), Reason)
 
 
 async def test_analysis_hash_changes_with_the_inspected_files(place):
@@ -167,10 +168,10 @@ async def test_settings_changed_after_approval_are_detected_at_start(place, monk
     plan = build_plan(None, line, call="1", cwd=here, workspace=here, level=0, executables=analysis.executables)
     plan = replace(plan, environment_hash=hash_environment(build_environment(planning.sandbox_from_plan(plan).home)))
     looked_at = replace(plan, analysis_hash=hash_analysis(analysis))
-    assert await planning.find_changes(looked_at) == ""
+    assert await planning.find_changes(looked_at) is None
     (place.cwd / ".git" / "config").write_text("[core]\nfsmonitor = evil")
-    assert await planning.find_changes(looked_at) == "what the gate found about it"
-    assert await planning.find_changes(plan) == ""  # without the fingerprint the change would go unnoticed
+    assert await planning.find_changes(looked_at) == Reason("changed.findings")
+    assert await planning.find_changes(plan) is None  # without the fingerprint the change would go unnoticed
 
 
 def test_plan_without_analysis_hash_keeps_its_hash():

@@ -4,9 +4,10 @@ import subprocess
 
 import pytest
 
+from clawsite.infra.reasons import Reason
 from tests.unit.exec_gate import ALL, make_place, verdict
 from tools_app.exec.environment import build_environment
-from tools_app.exec.gate.types import AllowEntry, GateReason, GateRules
+from tools_app.exec.gate.types import AllowEntry, GateRules, public_code
 from tools_app.exec.gate.verdict import analyze, judge, make_grant_entries
 
 
@@ -46,7 +47,7 @@ async def test_unreadable_commands_are_denied_even_with_full_security(place, lin
 
 async def test_reason_names_the_part_needing_approval(place):
     judged = await verdict("ls | frobnicate > /etc/x", place)
-    assert {reason.code for reason in judged.reasons} == {"write", "not-found"}
+    assert {public_code(reason) for reason in judged.reasons} == {"write", "not-found"}
     assert any("frobnicate" in reason.text for reason in judged.reasons)
     assert any("/etc/x" in reason.text for reason in judged.reasons)
 
@@ -54,10 +55,10 @@ async def test_reason_names_the_part_needing_approval(place):
 async def test_byte_and_command_count_limits_are_enforced(place):
     assert (await verdict("echo " + "a" * 16_379, place)).effect == "allow"
     too_long = await verdict("echo " + "a" * 16_380, place)
-    assert (too_long.effect, too_long.reasons[0].code) == ("deny", "size")
+    assert (too_long.effect, too_long.reasons[0].code) == ("deny", "gate.size")
     assert (await verdict("ls;" * 200, place)).effect == "allow"
     too_many = await verdict("ls;" * 201, place)
-    assert (too_many.effect, too_many.reasons[0].code) == ("ask", "too-many")
+    assert (too_many.effect, too_many.reasons[0].code) == ("ask", "gate.too-many")
 
 
 async def test_argv_is_set_for_one_literal_command_only(place):
@@ -144,7 +145,7 @@ async def test_grant_for_read_only_program_allows_any_operands(place):
     ],
 )
 async def test_allow_always_is_not_offered_for_dynamic_commands(place, line):
-    assert isinstance(make_grant_entries(await analyze(line, place)), GateReason)
+    assert isinstance(make_grant_entries(await analyze(line, place)), Reason)
 
 
 async def test_sandbox_mount_point_counts_as_workspace(place):

@@ -1,56 +1,47 @@
-"""Every reason that the gate gives is also shown in the reader's language."""
-
-import ast
-import re
-from collections.abc import Iterator
-from pathlib import Path
+"""The gate's reasons: the codes clients know, and the texts on pages and in old rows."""
 
 import pytest
 from django.utils import translation
 
-from clawsite.web.approvals.gate_reasons import SHORT_REASONS, gate_reason_text
-
-ROOT = Path(__file__).parents[2]
-SOURCES = [
-    *sorted((ROOT / "tools_app/exec").rglob("*.py")),
-    *sorted((ROOT / "tools_app/approvals").glob("*.py")),
-    ROOT / "tools_app/builtin/process.py",
-]
-CODE = re.compile(r"[a-z]+(-[a-z]+)*")
-# Why a command can't be always allowed, which is shown elsewhere; and a request that no gate has analyzed.
-NO_REASON = {"never-always", "nothing-to-allow", "open-arguments"}
-NOT_OF_THE_GATE = {"outside"}
+from clawsite.infra.reasons import Reason, registered_reasons
+from clawsite.web.visible_text import reason_html
+from tools_app.exec.gate import verdict  # noqa: F401  # registers the reasons
+from tools_app.exec.gate.types import Executable, public_code, read_reason
 
 
-def codes(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
-            "GateReason",
-            "BlockRule",
-            "doubt",
-            "doubt_files",
-        ):
-            given = [*node.args[:2], *(keyword.value for keyword in node.keywords if keyword.arg == "code")]
-        elif isinstance(node, ast.FunctionDef) and node.name in ("doubt", "doubt_files"):
-            given = [*node.args.defaults]
-        else:
-            continue
-        yield from (each.value for each in given if isinstance(each, ast.Constant) and CODE.fullmatch(str(each.value)))
+def test_public_code_is_the_part_after_the_prefix() -> None:
+    assert public_code(Reason("gate.write.redirection", finding="x")) == "write"
+    assert public_code(Reason("gate.not-found", program="x")) == "not-found"
 
 
-def test_every_gate_code_has_a_short_reason() -> None:
-    used = {code for path in SOURCES for code in codes(path.read_text())}
-    assert {"arguments", "files", "inline-code", "own-guard", "not-allowlisted"} <= used
-    assert used - NO_REASON == SHORT_REASONS.keys() - NOT_OF_THE_GATE
+def test_public_codes_known_to_clients_still_exist() -> None:
+    codes = {code.split(".")[1] for code in registered_reasons() if code.startswith("gate.")}
+    assert {"arguments", "files", "inline-code", "own-guard", "not-allowlisted", "write", "unread", "ask-always"} <= codes
 
 
-@pytest.mark.parametrize(("language", "short"), [("en", ""), ("zh-hans", "有程序不在允许列表中。")])
-def test_gate_text_follows_the_short_reason(language: str, short: str) -> None:
-    with translation.override(language):
-        told = gate_reason_text("not-allowlisted", "<ls> is not on the allowlist.")
-    assert (told["short"], told["words"]) == (short, "&lt;ls&gt; is not on the allowlist.")
-
-
-def test_unknown_code_of_old_approval_request_is_shown() -> None:
+def test_reason_stored_as_text_keeps_its_code_and_text() -> None:
+    reason = read_reason({"code": "forgotten", "words": "It was {so}."})
+    assert (public_code(reason), reason.text) == ("forgotten", "It was {so}.")
     with translation.override("zh-hans"):
-        assert gate_reason_text("forgotten", "It was so.") == {"code": "forgotten", "short": "", "words": "It was so."}
+        assert reason_html(reason) == "It was {so}."
+
+
+def test_stored_reason_is_read_back() -> None:
+    reason = Reason("gate.arguments", program="git", finding=Reason("git.editor", name="commit"))
+    assert read_reason(reason.to_json()) == reason
+
+
+@pytest.mark.parametrize("stored", ["/tools/x does not belong to root", {"code": "file.not_root", "params": {"path": "/tools/x"}}])
+def test_distrust_is_read_from_old_and_new_rows(stored: object) -> None:
+    row = {"name": "x", "path": "/tools/x", "realpath": "/tools/x", "identity": "1", "bare": "x", "distrust": stored}
+    executable = Executable.from_json(row)
+    assert executable.distrust
+    assert executable.distrust.text.startswith("/tools/x ")
+    assert Executable.from_json({**row, "distrust": ""}).to_json()["distrust"] == ""
+
+
+def test_parameters_of_a_reason_are_shown_character_by_character() -> None:
+    reason = Reason("gate.not-allowlisted", program="<ls>", path="/bin/\u202els")
+    html = reason_html(reason)
+    assert html.startswith("&lt;ls&gt; (")
+    assert "⟨U+202E⟩" in html

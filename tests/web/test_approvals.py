@@ -74,7 +74,7 @@ def test_approved_request_names_its_approver(queue: Callable[..., Page], ask: Ca
     page = queue()
     shown = in_view(page, question)
     expect(shown.locator(".part.program")).to_have_text("git")
-    expect(shown).to_contain_text("git is not on the list of allowed programs")
+    expect(shown).to_contain_text("git (/usr/bin/git) is not on the allowlist")
     expect(shown).to_contain_text("/usr/bin/git")
     expect(page).to_have_title(re.compile(r"^\(1\) "))
     shown.get_by_role("button", name="Approve once").click()

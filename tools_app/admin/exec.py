@@ -205,7 +205,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     list_select_related = ["requester", "decided_by"]
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
-    private_fields = ("plan", "shown", "why", "reason", "void_reason")
+    private_fields = ("plan", "shown", "why", "reason", "system_reason")
     inlines = [VoteInline]
 
     def related_links(self, row: Approval) -> Iterable[RelatedRows | PageLink]:

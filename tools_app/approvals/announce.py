@@ -59,7 +59,7 @@ def notify_session(approval: Approval) -> None:
             "status": approval.status,
             "decision": approval.decision,
             "by": approval.decided_by.get_username() if approval.decided_by else None,
-            "reason": approval.last_reason,
+            "reason": approval.reason_text,
             **describe_granted(approval),
         },
     }

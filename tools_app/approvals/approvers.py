@@ -13,14 +13,13 @@ from django.contrib.auth.models import Group
 from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Run
 from sessions_app.run_request import ORDINARY_REQUEST
 from tools_app.exec.rules import ExecRules, rules_for_many
 from tools_app.models import Approval, Grant
 
-# Why an approval no longer counts; stored, shown to people and passed to the model.
-LOST_THE_RIGHT = "who approved it may not approve it any more"
-TWO_PEOPLE_REQUIRED = "by now the rules want two people to agree"
+# Why an approval no longer counts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +99,16 @@ def why_may_not_approve(user: User, approval: Approval, quorum: Quorum | None = 
     return ApproverCandidate(user).why_not(approval.requester_id, quorum or find_quorum(approval))
 
 
-def why_approval_lapsed(approval: Approval, rules: ExecRules) -> str:
-    """Why an approval no longer counts under these rules; empty if it does, or if the request was not approved."""
+def why_approval_lapsed(approval: Approval, rules: ExecRules) -> Reason | None:
+    """Why an approval no longer counts under these rules; None if it does, or if the request was not approved."""
     if approval.status != Approval.Status.APPROVED:
-        return ""
+        return None
     quorum = quorum_when_requested(approval).combine(quorum_from_rules(rules))
     voters = {vote.user for vote in approval.votes.select_related("user")}
     people = voters | ({approval.decided_by} if approval.decided_by else set())
     if sum(not ApproverCandidate(each).why_not(approval.requester_id, quorum) for each in people) >= quorum.people:
-        return ""
-    return TWO_PEOPLE_REQUIRED if len(people) < quorum.people else LOST_THE_RIGHT
+        return None
+    return Reason("approval.two_approvers" if len(people) < quorum.people else "approval.lost_permission")
 
 
 def is_grant_still_valid(grant: Grant, rules: ExecRules, requester: int) -> bool:

@@ -3,17 +3,21 @@
 Runs in the transaction that decides a turn's tool calls, and again in the one that starts a call.
 """
 
+from collections import Counter
 from dataclasses import replace
+from functools import reduce
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
+from clawsite.infra.reasons import Reason
 from sessions_app.runs import tool_calls
 from sessions_app.runs.types import ClaimedRun
 from tools_app.approvals import allowed_by, approvers, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantSet
-from tools_app.core.supervision import Supervision
-from tools_app.exec.gate.verdict import GateReason, GateRules, GateVerdict, judge
+from tools_app.core.supervision import EXEC_DENIED, Supervision
+from tools_app.exec.gate.types import public_code
+from tools_app.exec.gate.verdict import GateRules, GateVerdict, judge
 from tools_app.exec.plan import ExecPlan, PlannedCommand
 from tools_app.exec.rules import ExecRules, rules_for_run
 from tools_app.models import Approval
@@ -34,10 +38,10 @@ def decide_command(claimed: ClaimedRun, planned: PlannedCommand, *, why: str, ve
     if denied := find_obstacle(claimed, plan, rules, verdict):
         if approval:
             approval_requests.void_approvals([approval], denied)
-        return Supervision("deny", denied, plan, code=NO_RULE_CODE if is_undecided(rules) else "exec_denied")
+        return Supervision("deny", denied, plan, code=NO_RULE_CODE if is_undecided(rules) else EXEC_DENIED)
     if approval and (lapse := approvers.why_approval_lapsed(approval, rules)):
         approval_requests.void_approvals([approval], lapse)
-        verdict = replace(verdict, reasons=(GateReason("asked-anew", f"It was approved before, but {lapse}."), *verdict.reasons))
+        verdict = replace(verdict, reasons=(Reason("gate.asked-anew", lapse=lapse), *verdict.reasons))
         why, approval = why or approval.why, None
     if approval and approval.status == Status.EXPIRED:
         verdict, used = judge_with_grants(planned, rules_after_expiry(rules, plan), claimed.owner_id)
@@ -107,41 +111,37 @@ def _judge(planned: PlannedCommand, rules: ExecRules, grant_set: GrantSet) -> Ga
     return judge(planned.analysis, GateRules(rules.security, rules.ask, grant_set.entries))
 
 
-def find_obstacle(claimed: ClaimedRun, plan: ExecPlan, rules: ExecRules, verdict: GateVerdict) -> str:
-    """Why this command must not run regardless of any approval; empty if nothing prevents it."""
+def find_obstacle(claimed: ClaimedRun, plan: ExecPlan, rules: ExecRules, verdict: GateVerdict) -> Reason | None:
+    """Why this command must not run regardless of any approval; None if nothing prevents it."""
     if rules.security == "deny":
         scope = rules.set_by.get("security", "")
-        detail = (
-            f"the exec rule of {scope} says so" if scope else "no exec rule allows commands here; an operator can let the agent ask"
-        )
-        return f"exec_denied: commands are refused: {detail}. It did not run."
+        return Reason("exec.disabled", scope=scope) if scope else Reason("exec.no_rule")
     if lack := find_missing_isolation(plan, rules):
-        return f"exec_denied: {lack}. It did not run."
+        return lack
     if plan.network and not rules.network:
-        return "exec_denied: the exec rules give commands no network any more. It did not run. Ask again if it is still needed."
+        return Reason("exec.no_network")
     if verdict.effect == "deny":
-        return f"exec_denied: {' '.join(reason.text for reason in verdict.reasons)} It did not run."
+        return reduce(lambda first, second: Reason("exec.several", first=first, second=second), verdict.reasons)
     if not User.objects.filter(pk=claimed.owner_id, is_active=True).exists():
-        return "exec_denied: the account that asked for it is switched off. It did not run."
-    return ""
+        return Reason("exec.account_disabled")
+    return None
 
 
-def find_missing_isolation(plan: ExecPlan, rules: ExecRules) -> str:
-    """Why the plan's sandbox is weaker than the rules require; empty if it is not."""
+def find_missing_isolation(plan: ExecPlan, rules: ExecRules) -> Reason | None:
+    """Why the plan's sandbox is weaker than the rules require; None if it is not."""
     if plan.level >= rules.minimum_level:
-        return ""
-    return f"the exec rules want isolation by {ExecRule.Level(rules.minimum_level).label}, which this host does not have"
+        return None
+    return Reason("exec.isolation", level=ExecRule.Level(rules.minimum_level).name.lower())
 
 
 def _apply_approval(
     approval: Approval, planned: PlannedCommand, rules: ExecRules, verdict: GateVerdict, used: tuple[int, ...]
 ) -> Supervision:
     plan = planned.plan
-    if approval.plan_hash != plan.hash:
-        changed = ", ".join(ExecPlan.from_json(approval.plan).differences(plan))
-        reason = f"what would run is not what was asked about any more ({changed} changed)"
-        approval_requests.void_approvals([approval], reason)
-        return Supervision("deny", f"exec_denied: {reason}. It did not run. Ask again if it is still needed.", plan)
+    if approval.plan_hash != plan.hash and not _adopt_earlier_plan(approval, planned, verdict):
+        changed = Reason("exec.changed", fields=", ".join(ExecPlan.from_json(approval.plan).differences(plan)))
+        approval_requests.void_approvals([approval], changed)
+        return Supervision("deny", changed, plan)
     match approval.status:
         case Status.APPROVED:
             return Supervision("allow", plan=plan, approval=str(approval.pk))
@@ -150,18 +150,43 @@ def _apply_approval(
         case Status.EXPIRED if rules.ask_fallback == "allowlist" and verdict.effect == "allow":
             return Supervision("allow", plan=plan, grants=used, unanswered=True)
         case Status.EXPIRED:
-            return Supervision("deny", "exec_denied: the approval request expired. It did not run.", plan)
+            return Supervision("deny", Reason("exec.expired"), plan)
         case Status.DENIED if approval.decision == Approval.Decision.DROP:
-            return Supervision("deny", f"exec_denied: the command was dropped: {approval.reason}. It did not run.", plan)
+            return Supervision("deny", Reason("exec.skipped"), plan)
         case Status.DENIED:
-            detail = f": {approval.reason}" if approval.reason else ""
-            return Supervision("deny", f"exec_denied: an approver denied the command{detail}. It did not run.", plan)
+            denied = Reason("exec.denied_because", reason=approval.reason) if approval.reason else Reason("exec.denied")
+            return Supervision("deny", denied, plan)
         case _:  # used: the call was started under an earlier lease and must already have a result
-            return Supervision("deny", "exec_denied: this approval was already used. It did not run again.", plan)
+            return Supervision("deny", Reason("exec.used"), plan)
 
 
-def use_approval_or_grants(claimed: ClaimedRun, planned: PlannedCommand, decided: Supervision) -> str:
-    """Use up the approval or the grants, and record which, in the transaction that starts the call. Returns the error, or empty."""
+def _adopt_earlier_plan(approval: Approval, planned: PlannedCommand, verdict: GateVerdict) -> bool:
+    """Bind a request from a version that hashed the texts of the gate's findings to the plan with today's hash.
+
+    Everything else in the plan must be the same, and the gate may not have a kind of reason that approvers have not seen.
+    """
+    plan, seen = planned.plan, [each["code"] for each in approval.shown["reasons"] if "words" in each]
+    if len(seen) < len(approval.shown["reasons"]):
+        return False
+    if _without_findings(ExecPlan.from_json(approval.plan)) != _without_findings(plan):
+        return False
+    if Counter(map(public_code, verdict.reasons)) - Counter(seen):
+        return False
+    if approval.status in (Status.PENDING, Status.APPROVED):
+        approval_requests.rebind_approval(approval, plan)
+    return True
+
+
+def _without_findings(plan: ExecPlan) -> ExecPlan:
+    programs = tuple(replace(each, distrust=None) for each in plan.executables)
+    return replace(plan, executables=programs, analysis_hash="")
+
+
+def use_approval_or_grants(claimed: ClaimedRun, planned: PlannedCommand, decided: Supervision) -> Reason | None:
+    """Use up the approval or the grants, and record which, in the transaction that starts the call.
+
+    Returns why the command must not start, or None.
+    """
     plan = planned.plan
     rules = tighten_without_isolation(rules_for_run(claimed), plan)
     verdict, used = judge_with_grants(planned, rules_after_expiry(rules, plan) if decided.unanswered else rules, claimed.owner_id)
@@ -172,12 +197,12 @@ def use_approval_or_grants(claimed: ClaimedRun, planned: PlannedCommand, decided
         approval = Approval.objects.filter(pk=decided.approval).select_related("decided_by", "session", "run").first()
         if approval and (lapse := approvers.why_approval_lapsed(approval, rules)):
             approval_requests.void_approvals([approval], lapse)
-            return f"exec_denied: it was approved, but {lapse}. It did not run. Ask again if it is still needed."
+            return Reason("exec.lapsed", lapse=lapse)
         if used_up := approval_requests.use_approval(claimed.pk, plan.call, plan.hash):
             tool_calls.record_admission(claimed, plan.call, allowed_by.admission_by_approval(used_up))
-            return ""
-        return "exec_denied: its approval is no longer valid. It did not run."
+            return None
+        return Reason("exec.approval_invalid")
     if verdict.effect != "allow" or not grants.use_grants(used):
-        return "exec_denied: the grant that allowed it was just revoked. It did not run. Ask again if it is still needed."
+        return Reason("exec.grant_revoked")
     tool_calls.record_admission(claimed, plan.call, allowed_by.admission_by_grants(used))
-    return ""
+    return None

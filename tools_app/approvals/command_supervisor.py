@@ -12,6 +12,7 @@ The gate checks a command four times, because what a line does can change while 
    *go*: setting it up takes long enough to swap a file.
 """
 
+from clawsite.infra.reasons import Reason
 from sessions_app.runs.types import ClaimedRun
 from tools_app.approvals.command_decision import decide_command, use_approval_or_grants
 from tools_app.core.supervision import Supervision
@@ -24,5 +25,5 @@ class CommandSupervisor:
     def decide(self, run: ClaimedRun, planned: PlannedCommand, *, why: str, version: int) -> Supervision:
         return decide_command(run, planned, why=why, version=version)
 
-    def check_still_allowed(self, run: ClaimedRun, planned: PlannedCommand, decided: Supervision) -> str:
+    def check_still_allowed(self, run: ClaimedRun, planned: PlannedCommand, decided: Supervision) -> Reason | None:
         return use_approval_or_grants(run, planned, decided)

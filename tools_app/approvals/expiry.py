@@ -7,6 +7,7 @@ from django.db.models import Q
 
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict
+from clawsite.infra.reasons import Reason
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.announce import notify_approval_changed
 from tools_app.models import Approval
@@ -40,7 +41,7 @@ def expire_and_warn() -> int:
             if approval.expires_at > clock.now():
                 continue  # extended a moment ago
             try:
-                approval_requests.close_approval(approval, Status.EXPIRED, "", by=None, reason="nobody answered in time")
+                approval_requests.close_approval(approval, Status.EXPIRED, "", by=None, system_reason=Reason("approval.expired"))
                 ended += 1
             except Conflict:
                 continue  # decided, extended or expired by another process a moment ago

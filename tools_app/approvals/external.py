@@ -9,6 +9,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.errors import InvalidRequest, QueueFull
+from clawsite.infra.reasons import Reason
 from tools_app.approvals import announce
 from tools_app.approvals.approvers import quorum_from_rules
 from tools_app.exec.gate.shell.line import find_rejections
@@ -35,7 +36,7 @@ def request_external_approval(*, by: User, name: str, command: str, cwd: str, ag
         raise InvalidRequest(f"the command can't be shown to approvers. {rejections[0].text}")
     quorum = quorum_from_rules(rules_for(agent, ""))
     now = clock.now()
-    reason = f"{by.get_username()} requests approval for a command that it runs itself, outside Clawsite"
+    reason = Reason("gate.outside", requester=by.get_username())
     approval = Approval.objects.create(
         call_id=plan.call,
         tool=EXTERNAL,
@@ -45,11 +46,11 @@ def request_external_approval(*, by: User, name: str, command: str, cwd: str, ag
         plan_hash=plan.hash,
         shown={
             "parts": [{"begin": 0, "end": len(command), "kind": "text", "note": ""}],
-            "reasons": [{"code": EXTERNAL, "words": reason}],
+            "reasons": [reason.to_json()],
             "writes": [],
             "touches": [],
             "may": [Approval.Decision.ONCE, Approval.Decision.DENY],
-            "notNarrow": "it runs outside Clawsite",
+            "notNarrow": Reason("gate.runs-elsewhere").to_json(),
         },
         needed=quorum.people,
         approver_groups=[list(ids) for ids in quorum.groups],

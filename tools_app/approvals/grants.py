@@ -15,6 +15,8 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from clawsite.infra.reason_texts import translate_reason
+from clawsite.infra.reasons import Reason
 from tools_app.core.hidden_characters import has_hidden_characters
 from tools_app.exec.gate.allowlist import covers, resolve_entry
 from tools_app.exec.gate.verdict import AllowEntry, Analysis
@@ -126,7 +128,8 @@ def create_grant(approval: Approval, *, by: User, terms: GrantTerms | None, seco
     entries, line = approval.shown.get("narrow", []), ""
     if not entries:
         if terms is None:
-            raise InvalidRequest(_("Can’t always allow this command: %(why)s.") % {"why": approval.shown["notNarrow"]})
+            why = translate_reason(Reason.from_json(approval.shown["notNarrow"]))
+            raise InvalidRequest(_("Can’t always allow this command. %(why)s") % {"why": why})
         line = plan.line
     now = clock.now()
     scope, subject = Grant.Scope.AGENT, plan.agent

@@ -17,9 +17,11 @@ from clawsite.infra import clock, sql
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clawsite.infra.observability import metrics
+from clawsite.infra.reasons import Reason
 from sessions_app import tables
 from sessions_app.models import Run, RunWait
 from sessions_app.runs import lifecycle, waiting
+from sessions_app.runs.end_reasons import end_reason
 from sessions_app.runs.types import ClaimedRun
 from sessions_app.runs.waiting import Wait
 from tools_app.approvals import grants
@@ -28,7 +30,7 @@ from tools_app.approvals.approvers import find_quorum, quorum_from_rules, why_ma
 from tools_app.approvals.grants import GrantTerms
 from tools_app.approvals.quorum import find_agreement, record_stricter_quorum
 from tools_app.exec.gate.verdict import GateVerdict, make_grant_entries
-from tools_app.exec.plan import PlannedCommand
+from tools_app.exec.plan import ExecPlan, PlannedCommand
 from tools_app.exec.rules import ExecRules
 from tools_app.models import Approval
 
@@ -37,6 +39,7 @@ Decision = Approval.Decision
 MAX_REASON_LENGTH = 1000
 MAX_EXPLANATION_LENGTH = 4000
 MAX_OPEN_TIME = dt.timedelta(days=30)
+
 AUDIT_ACTION_BY_STATUS = {
     Status.APPROVED: "approval.decided",
     Status.DENIED: "approval.decided",
@@ -82,7 +85,7 @@ def _build_card(planned: PlannedCommand, verdict: GateVerdict, rules: ExecRules)
     every_time = rules.ask == "always" or bool(planned.plan.input_to)
     shown: dict[str, Any] = {
         "parts": [{"begin": part.begin, "end": part.end, "kind": part.kind, "note": part.note} for part in analysis.parts],
-        "reasons": [{"code": reason.code, "words": reason.text} for reason in verdict.reasons],
+        "reasons": [reason.to_json() for reason in verdict.reasons],
         "writes": list(analysis.writes),
         "touches": list(analysis.access_hints),
         "may": [Decision.ONCE, Decision.DENY] if every_time else [*ALLOWING_DECISIONS, Decision.DENY],
@@ -90,7 +93,7 @@ def _build_card(planned: PlannedCommand, verdict: GateVerdict, rules: ExecRules)
     if isinstance(narrow, tuple) and not every_time:
         shown["narrow"] = [{"pattern": entry.pattern, "shape": _shape_to_json(entry.shape)} for entry in narrow]
     else:
-        shown["notNarrow"] = "it needs approval every time" if isinstance(narrow, tuple) else narrow.text
+        shown["notNarrow"] = (Reason("gate.every-time") if isinstance(narrow, tuple) else narrow).to_json()
         shown["may"] = [decision for decision in shown["may"] if decision != Decision.ALWAYS]
     return shown
 
@@ -180,15 +183,26 @@ def _already_decided(approval: Approval) -> Conflict:
     return Conflict(message % {"who": who, "status": approval.get_status_display()}, details=details)
 
 
-def close_approval(approval: Approval, to: str, decision: str, *, by: User | None, reason: str = "") -> Approval:
-    """Close a request by compare-and-set, then make its run ready to continue. The only function that closes requests."""
+def close_approval(
+    approval: Approval, to: str, decision: str, *, by: User | None, reason: str = "", system_reason: Reason | None = None
+) -> Approval:
+    """Close a request by compare-and-set, then make its run ready to continue. The only function that closes requests.
+
+    `reason` is what the person wrote.
+    """
     before = Approval.objects.filter(pk=approval.pk, status__in=Approval.ENTERED_FROM[Status(to)])
-    stamp = {"decided_at": clock.now(), "decided_by": by, "decision": decision, "reason": reason[:MAX_REASON_LENGTH]}
+    stamp = {
+        "decided_at": clock.now(),
+        "decided_by": by,
+        "decision": decision,
+        "reason": reason[:MAX_REASON_LENGTH],
+        "system_reason": system_reason.to_json() if system_reason else None,
+    }
     if not before.update(status=to, **stamp):
         approval.refresh_from_db()
         raise _already_decided(approval)
     approval.refresh_from_db()
-    outcome = {"decision": approval.decision, "status": approval.status, "reason": approval.reason}
+    outcome = {"decision": approval.decision, "status": approval.status, "reason": approval.reason_text}
     record_audit(AUDIT_ACTION_BY_STATUS[Status(to)], approval, actor=acting.actor_for_user(by) if by else acting.SYSTEM, **outcome)
     transaction.on_commit(metrics.approvals_decided.labels(to).inc)
     notify_approval_changed(approval, "resolved")
@@ -206,7 +220,7 @@ def skip_approval(approval_id: str | UUID, *, by: User) -> Approval:
     lifecycle.check_may_write(by, approval.session)
     lock_session(approval)
     _check_run_active(approval)
-    return close_approval(approval, Status.DENIED, Decision.DROP, by=by, reason="whoever asked for it does not want it any more")
+    return close_approval(approval, Status.DENIED, Decision.DROP, by=by, system_reason=Reason("approval.skipped"))
 
 
 @transaction.atomic
@@ -226,33 +240,39 @@ def extend_approval(approval_id: str | UUID, *, by: User) -> Approval:
     return approval
 
 
-def void_approvals(approvals: Iterable[Approval], reason: str) -> None:
+def void_approvals(approvals: Iterable[Approval], reason: Reason) -> None:
     """Cancel requests whose command is no longer wanted or has changed. The original decision stays in the row."""
     for approval in approvals:
-        why = reason[:MAX_REASON_LENGTH]
-        stamp: dict[str, Any] = {"void_reason": why} if approval.decided_at else {"decided_at": clock.now(), "reason": why}
+        stamp = {"decided_at": approval.decided_at or clock.now(), "system_reason": reason.to_json()}
         living = Approval.objects.filter(pk=approval.pk, status__in=Approval.ENTERED_FROM[Status.VOID])
         if not living.update(status=Status.VOID, **stamp):
             continue  # already used or closed
         approval.refresh_from_db()
-        record_audit("approval.voided", approval, actor=acting.SYSTEM, reason=reason)
+        record_audit("approval.voided", approval, actor=acting.SYSTEM, reason=reason.text)
         notify_approval_changed(approval, "resolved")
         notify_session(approval)
         waiting.settle(RunWait.Kind.APPROVAL, str(approval.pk))
 
 
 def void_for_run(run_pk: int, reason: str) -> None:
-    """Cancel a run's requests because the run has ended. Call in the transaction that ends it."""
+    """Cancel a run's requests because the run has ended, for this reason. Call in the transaction that ends it."""
     void_approvals(
         Approval.objects.filter(run_id=run_pk, status__in=[Status.PENDING, Status.APPROVED]).select_related("session", "run"),
-        reason,
+        Reason("approval.run_ended", reason=end_reason(reason)),
     )
 
 
-def void_for_call(run_pk: int, call_id: str, reason: str) -> None:
+def void_for_call(run_pk: int, call_id: str, reason: Reason) -> None:
     void_approvals(
         Approval.objects.filter(run_id=run_pk, call_id=call_id).exclude(status=Status.VOID).select_related("session", "run"), reason
     )
+
+
+def rebind_approval(approval: Approval, plan: ExecPlan) -> None:
+    """Bind a request to an equal plan that is hashed differently. The audit log keeps the hash that the approver saw."""
+    record_audit("approval.rebound", approval, actor=acting.SYSTEM, rebound_to=plan.hash)
+    approval.plan, approval.plan_hash = plan.to_json(), plan.hash
+    approval.save(update_fields=["plan", "plan_hash"])
 
 
 def use_approval(run_pk: int, call_id: str, plan_hash: str) -> Approval | None:

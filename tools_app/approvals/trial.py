@@ -6,6 +6,7 @@ Uses the same functions that decide real commands (tools_app.approvals.command_d
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from clawsite.infra.reasons import Reason
 from tools_app.approvals.command_decision import (
     filter_valid_grants,
     find_missing_isolation,
@@ -13,7 +14,7 @@ from tools_app.approvals.command_decision import (
     tighten_without_isolation,
 )
 from tools_app.approvals.grants import GrantSet, find_grants
-from tools_app.exec.gate.verdict import Analysis, ExecContext, GateReason, GateVerdict
+from tools_app.exec.gate.verdict import Analysis, ExecContext, GateVerdict
 from tools_app.exec.plan import ExecPlan, PlannedCommand
 from tools_app.exec.rules import ExecRules
 from tools_app.models import Grant
@@ -31,7 +32,7 @@ def run_trial(
     """Judge a line for an agent outside any session. `listed`: programs to treat as allowlisted too."""
     planned = PlannedCommand(_build_plan(analysis, context, rules, agent, level), analysis)
     if lack := find_missing_isolation(planned.plan, rules):
-        return TrialResult(GateVerdict("deny", (GateReason("isolation", f"{lack[0].upper()}{lack[1:]}."),), analysis))
+        return TrialResult(GateVerdict("deny", (Reason("gate.isolation", lack=lack),), analysis))
     stricter = tighten_without_isolation(rules, planned.plan)
     assumed = [Grant(entries=[{"pattern": pattern, "shape": None} for pattern in listed])] if listed else []
     rows = filter_valid_grants(find_grants(planned.plan), stricter, requester=0).rows
@@ -41,8 +42,8 @@ def run_trial(
 
     verdict = judge_by(rows)
     if verdict.effect == "ask" and stricter.ask != rules.ask:
-        reason = GateReason("no-sandbox", "Without a sandbox, every command needs approval.")
-        verdict = replace(verdict, reasons=(reason, *(each for each in verdict.reasons if each.code != "ask-always")))
+        reason = Reason("gate.no-sandbox")
+        verdict = replace(verdict, reasons=(reason, *(each for each in verdict.reasons if each.code != "gate.ask-always")))
     if verdict.effect != "allow":
         return TrialResult(verdict)
     needed = list(rows)

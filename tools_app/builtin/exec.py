@@ -26,7 +26,7 @@ from tools_app.core.definition import (
     tool,
 )
 from tools_app.exec.plan import ExecPlan, PlannedCommand
-from tools_app.exec.planning import CommandRequest, find_changes, make_plan
+from tools_app.exec.planning import CommandRequest, command_denied, find_changes, make_plan
 from tools_app.exec.processes import commands
 from tools_app.exec.processes.keeper import CommandManager, PlanChanged, RunLost, RunningCommand, current_manager
 from tools_app.exec.processes.output import CollectedOutput
@@ -37,8 +37,6 @@ UPDATE_SECONDS = 0.25
 MAX_TIMEOUT_SECONDS = 24 * 3600
 MIN_YIELD_MS, DEFAULT_YIELD_MS, MAX_YIELD_MS = 10, 10_000, 120_000
 MAX_STREAM_SHOWN = 24 * 1024  # characters of stdout and of stderr in the details; details over 100 KB are dropped entirely
-
-CHANGED_MESSAGE = "exec_denied: {} has changed since this was allowed. It did not run."
 
 
 class ExecArgs(ToolArgs):
@@ -84,7 +82,7 @@ class ExecTool(CommandSupervisor):
         if plan.background:
             await self._check_background_limit()
         if changed := await find_changes(plan):
-            raise ToolFailed(CHANGED_MESSAGE.format(changed))
+            raise command_denied(Reason("exec.changed_since", what=changed))
         command = await _start_command(current_manager(), plan, call)
         try:
             result = None if plan.background else await self._follow(command, args, call)
@@ -153,11 +151,11 @@ async def _start_command(manager: CommandManager, plan: ExecPlan, call: CallCont
     try:
         return await manager.start(plan, may_act=call.may_act)
     except PlanChanged as changed:
-        raise ToolFailed(CHANGED_MESSAGE.format(changed)) from None
+        raise command_denied(Reason("exec.changed_since", what=changed.what)) from None
     except RunLost:
-        raise ToolFailed("exec_denied: the worker lost the run before the command could start. It did not run.") from None
+        raise command_denied(Reason("exec.run_lost")) from None
     except commands.StartCanceled as canceled:
-        raise ToolFailed(f"exec_denied: {canceled}. It did not run.") from None
+        raise command_denied(canceled.reason) from None
     except ClawError as error:
         raise ToolFailed(f"{error.message}. It did not run.") from error
 

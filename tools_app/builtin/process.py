@@ -29,8 +29,9 @@ from tools_app.core.definition import (
     tool,
 )
 from tools_app.exec.gate.types import LinePart
-from tools_app.exec.gate.verdict import Analysis, GateReason
+from tools_app.exec.gate.verdict import Analysis
 from tools_app.exec.plan import ExecPlan, PlannedCommand
+from tools_app.exec.planning import command_denied
 from tools_app.exec.processes import commands
 from tools_app.exec.processes.commands import InputKind, Status
 from tools_app.exec.processes.terminal_keys import UnknownKey, encode_keys
@@ -47,7 +48,6 @@ MAX_LINE_SHOWN = 120
 INPUT_TIMEOUT_SECONDS = 5.0
 KILL_TIMEOUT_SECONDS = 15.0
 POLL_INTERVAL_SECONDS = 0.05
-INPUT_REASON = "it is typed into `{name}`, which runs `{line}`: what a program does with its input can't be predicted"
 
 
 class ProcessArgs(ToolArgs):
@@ -85,7 +85,7 @@ class ProcessTool(CommandSupervisor):
         run = self._env.run_pk or 0
         plan = replace(target_plan, line=text, argv=None, tool=ref.name, run=run, call=ref.id, input_to=str(target.pk))
         plan = replace(plan, analysis_hash="", scripts=())
-        reason = GateReason("input", INPUT_REASON.format(name=target.name, line=target_plan.line))
+        reason = Reason("gate.input", name=target.name, line=target_plan.line)
         note = f"keys: {' '.join(args.keys)}" if args.keys else ""
         analysis = Analysis(text, doubts=(reason,), parts=(LinePart(0, len(text), "text", note),))
         return PlannedCommand(plan, analysis)
@@ -163,7 +163,7 @@ class ProcessTool(CommandSupervisor):
 
     async def _send_input(self, command: Command, kind: InputKind, data: str, call: CallContext) -> ToolResult:
         if not call.may_act():
-            raise ToolFailed("exec_denied: the worker lost the run before the input was sent. Nothing was sent.")
+            raise command_denied(Reason("exec.input_run_lost"))
         pending = await db.write(commands.send_input, command, kind, data)
         deadline = asyncio.get_running_loop().time() + INPUT_TIMEOUT_SECONDS
         while pending.done_at is None and asyncio.get_running_loop().time() < deadline:
@@ -227,7 +227,7 @@ def _approved_input(args: ProcessArgs, target: Command, plan: object) -> str:
     if _needs_no_approval(args):
         return text
     if not isinstance(plan, ExecPlan) or (plan.input_to, plan.line) != (str(target.pk), text):
-        raise ToolFailed("exec_denied: the input differs from what was allowed. Nothing was sent.")
+        raise command_denied(Reason("exec.input_changed"))
     return plan.line
 
 

@@ -37,7 +37,11 @@ NO_TIMEOUT = math.inf  # for a tool that handles its own timeout per call
 
 
 class ToolFailed(Exception):
-    """The tool failed. The message goes to the model, so it should say what to do instead."""
+    """The tool failed. The message goes to the model, so it should say what to do instead; `code` is for programs."""
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class ToolUnavailable(Exception):

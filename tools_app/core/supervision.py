@@ -8,6 +8,10 @@ tools_app.approvals.command_supervisor is the one for commands.
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from clawsite.infra.reasons import Reason
+
+EXEC_DENIED = "exec_denied"
+
 
 class Plan(Protocol):
     """An immutable description of what will happen. The hash covers everything an approver approves."""
@@ -28,19 +32,29 @@ class PlannedCall(Protocol):
     def plan(self) -> Any: ...  # a Plan
 
 
+def denial_text(reason: Reason) -> str:
+    """Describe a denial to the model. Models and clients recognize a denied command by the first word."""
+    return f"{EXEC_DENIED}: {reason.text} It did not run." if reason.code.startswith(("exec.", "gate.")) else reason.text
+
+
 @dataclass(frozen=True, slots=True)
 class Supervision:
-    """The decision about one plan. `message` goes to the model when it is denied; `approval` is the ID of the pending request."""
+    """The decision about one plan, with the reason if it is denied. `approval` is the ID of the pending request."""
 
     effect: Literal["allow", "ask", "deny"]
-    message: str = ""
+    reason: Reason | None = None
     plan: Plan | None = None
     approval: str = ""
     newly_requested: bool = False  # the approval request is new and must be announced
     announcement: dict[str, Any] = field(default_factory=dict)  # sent to clients that follow the chat
     grants: tuple[int, ...] = ()  # grants that allowed it; each is used once when the call starts
-    code: str = "exec_denied"
+    code: str = EXEC_DENIED
     unanswered: bool = False  # the approval request expired, but the allowlist allows the command
+
+    @property
+    def message(self) -> str:
+        """The text for the model."""
+        return denial_text(self.reason) if self.reason else ""
 
 
 @runtime_checkable
@@ -59,8 +73,8 @@ class Supervisor(Protocol):
         `why` is the agent's explanation, `version` that of the tool policy.
         """
 
-    def check_still_allowed(self, run: Any, planned: Any, decided: Supervision) -> str:
-        """Return why an allowed call must not start after all, or an empty string.
+    def check_still_allowed(self, run: Any, planned: Any, decided: Supervision) -> Reason | None:
+        """Return why an allowed call must not start after all, or None.
 
         Runs in the transaction that marks the call as started, and uses up what allowed it.
         """
@@ -77,5 +91,10 @@ class SupervisedCall:
     def decide(self, run: Any, *, why: str, version: int) -> Supervision:
         return self.decided if self.planned is None else self.supervisor.decide(run, self.planned, why=why, version=version)
 
-    def check_still_allowed(self, run: Any, decided: Supervision) -> str:
-        return "" if self.planned is None else self.supervisor.check_still_allowed(run, self.planned, decided)
+    def check_still_allowed(self, run: Any, decided: Supervision) -> Reason | None:
+        return None if self.planned is None else self.supervisor.check_still_allowed(run, self.planned, decided)
+
+
+def deny_unplanned_call(problem: str, code: str) -> Supervision:
+    """Deny a call that has no plan. `problem` is the text for the model."""
+    return Supervision("deny", Reason("call.not_planned", problem=problem), code=code)

@@ -50,13 +50,14 @@ class ExecPlan:
         return bool(self.scripts)
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value or name not in FIELDS_ADDED_LATER}
+        values = asdict(self) | {"executables": [each.to_json() for each in self.executables]}
+        return {name: value for name, value in values.items() if value or name not in FIELDS_ADDED_LATER}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ExecPlan":
         values = {each.name: data[each.name] for each in fields(cls) if each.name in data or each.name not in FIELDS_ADDED_LATER}
         values["argv"] = None if values["argv"] is None else tuple(values["argv"])
-        values["executables"] = tuple(Executable(**each) for each in values["executables"])
+        values["executables"] = tuple(map(Executable.from_json, values["executables"]))
         values["scripts"] = tuple(Script(**each) for each in values.get("scripts", ()))
         return cls(**values)
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from clawsite.infra import db
 from clawsite.infra.protected_paths import code_paths, secret_paths
+from clawsite.infra.reasons import Reason
 from tools_app.core.definition import CallRef, ToolEnv, ToolFailed
+from tools_app.core.supervision import EXEC_DENIED, denial_text
 from tools_app.exec.environment import SEARCH_PATH, build_environment, hash_environment
 from tools_app.exec.gate.verdict import ExecContext, analyze, hash_analysis
 from tools_app.exec.plan import ExecPlan, PlannedCommand
@@ -87,31 +89,36 @@ def _resolve_directory(workspace: Path, workdir: str) -> Path:
     return directory
 
 
-async def find_changes(plan: ExecPlan) -> str:
-    """Check again, right before starting, that everything still matches the plan. Returns what changed, or empty."""
+async def find_changes(plan: ExecPlan) -> Reason | None:
+    """Check again, right before starting, that everything still matches the plan. Returns what changed, or None."""
     context = ExecContext(Path(plan.cwd), (Path(plan.home or plan.workspace),), tuple(Path(directory) for directory in SEARCH_PATH))
     if await asyncio.to_thread(os.path.realpath, plan.cwd) != plan.cwd:
-        return "its directory"
+        return Reason("changed.directory")
     analysis = await analyze(plan.line, context)
     if analysis.executables != plan.executables:
-        return "a program it would start"
+        return Reason("changed.program")
     if plan.analysis_hash and hash_analysis(analysis) != plan.analysis_hash:
-        return "what the gate found about it"
+        return Reason("changed.findings")
     # If the allowlist admits a script, no one approved its content; an earlier call of the same turn may have written it.
     if analysis.scripts != plan.scripts and await db.read(_was_approved, plan):
-        return "the content of a script it would run"
+        return Reason("changed.script")
     home = sandbox_from_plan(plan).home
     if hash_environment(build_environment(home, pty=plan.pty)) != plan.environment_hash:
-        return "its environment"
+        return Reason("changed.environment")
     if probe_once().level < plan.level:
-        return "the isolation of this host"
-    return ""
+        return Reason("changed.sandbox")
+    return None
 
 
 def _was_approved(plan: ExecPlan) -> bool:
     """Whether this call was approved, or a grant covers its line, which includes these scripts."""
     approvals = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash)
     return approvals.exists() or Grant.objects.filter(line=plan.line, revoked_at__isnull=True).exists()
+
+
+def command_denied(reason: Reason) -> ToolFailed:
+    """Return the exception for a command that is denied after its call has started."""
+    return ToolFailed(denial_text(reason), code=EXEC_DENIED)
 
 
 def sandbox_from_plan(plan: ExecPlan) -> Sandbox:

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Run, Session
 
 if TYPE_CHECKING:
@@ -86,9 +87,9 @@ class Approval(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", verbose_name=_("decided by")
     )
     decision = models.CharField(_("decision"), max_length=16, choices=Decision.choices, blank=True)
-    reason = models.CharField(_("reason"), max_length=1000, blank=True, help_text=_("Shown to the model"))
-    void_reason = models.CharField(
-        _("cancellation reason"), max_length=1000, blank=True, help_text=_("If canceled after the decision")
+    reason = models.CharField(_("reason"), max_length=1000, blank=True, help_text=_("Written by the approver; the agent sees it"))
+    system_reason = models.JSONField(
+        _("system reason"), null=True, blank=True, help_text=_("Why the system closed it: a code with parameters")
     )
     used_at = models.DateTimeField(_("started"), null=True, blank=True)
 
@@ -119,9 +120,9 @@ class Approval(models.Model):
         return self.status == self.Status.PENDING
 
     @property
-    def last_reason(self) -> str:
-        """Why it has its current status: the reason given with the decision, or why the decision was canceled."""
-        return self.void_reason or self.reason
+    def reason_text(self) -> str:
+        """Why it has its current status, in English: what the approver wrote, or why the system closed it."""
+        return Reason.from_json(self.system_reason).text if self.system_reason else self.reason
 
 
 class ApprovalVote(models.Model):

@@ -79,13 +79,14 @@ async def _check_many(options: argparse.Namespace, context: Any) -> None:
 
 async def _check_line(line: str, allow: Iterable[str], options: argparse.Namespace, context: Any) -> dict[str, Any]:
     from tools_app.exec.gate.allowlist import resolve_entry
+    from tools_app.exec.gate.types import public_code
     from tools_app.exec.gate.verdict import AllowEntry, GateRules, analyze, judge
 
     rules = GateRules(options.security, options.ask, tuple(resolve_entry(AllowEntry(pattern)) for pattern in allow))
     verdict = judge(await analyze(line, context), rules)
     return {
         "verdict": verdict.effect,
-        "reasons": [{"code": reason.code, "words": reason.text} for reason in verdict.reasons],
+        "reasons": [{"code": public_code(reason), "words": reason.text} for reason in verdict.reasons],
         "executables": [{"name": each.name, "path": each.path, "realpath": each.realpath} for each in verdict.analysis.executables],
     }
 

@@ -76,7 +76,7 @@ def _build_approver_event(approval: Approval, change: str) -> OutgoingEvent:
     if change == "resolved":
         payload["decision"] = approval.decision or None
         payload["resolvedBy"] = approval.decided_by.get_username() if approval.decided_by else None
-        payload |= {"ts": clock.now_ms(), "status": approval.status, "reason": approval.reason}
+        payload |= {"ts": clock.now_ms(), "status": approval.status, "reason": approval.reason_text}
         return OutgoingEvent("exec.approval.resolved", payload, payload)
     payload["createdAtMs"] = clock.to_ms(approval.created_at)
     payload["expiresAtMs"] = clock.to_ms(approval.expires_at)

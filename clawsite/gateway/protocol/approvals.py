@@ -12,12 +12,14 @@ from clawsite.gateway.protocol.events.sessions import ApprovalFacts
 from clawsite.gateway.protocol.params import Params
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, NotFound
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Session
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.allowed_by import describe_granted
 from tools_app.approvals.approvers import Quorum, find_quorum, find_quorums, why_may_not_approve
 from tools_app.approvals.command_decision import NO_RULE_CODE, is_undecided
 from tools_app.approvals.grants import GrantTerms
+from tools_app.exec.gate.types import public_code, read_reason
 from tools_app.exec.rules import rules_for
 from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet
@@ -54,7 +56,7 @@ def to_approval_facts(row: Approval) -> ApprovalFacts:
     if row.decided_at:
         facts["decision"] = row.decision
         facts["by"] = row.decided_by.get_username() if row.decided_by else None
-        facts["reason"] = row.last_reason
+        facts["reason"] = row.reason_text
         facts["decidedAt"] = clock.to_ms(row.decided_at)
         facts.update(describe_granted(row))  # type: ignore[typeddict-item]
     return facts
@@ -131,10 +133,10 @@ def to_record(approval: Approval, user: User, quorum: Quorum | None = None) -> A
         toolCallId=approval.call_id,
         requester=approval.requester.get_username(),
         planHash=approval.plan_hash,
-        executables=plan["executables"],
+        executables=[each | {"distrust": Reason.from_json(each.get("distrust", "")).text} for each in plan["executables"]],
         scripts=plan.get("scripts", []),
         parts=shown["parts"],
-        reasons=shown["reasons"],
+        reasons=[{"code": public_code(each), "words": each.text} for each in map(read_reason, shown["reasons"])],
         writes=shown["writes"],
         touches=shown["touches"],
         isolation=plan["level"],
@@ -149,7 +151,7 @@ def to_record(approval: Approval, user: User, quorum: Quorum | None = None) -> A
         record["decision"] = approval.decision or None
         record["resolvedBy"] = approval.decided_by.get_username() if approval.decided_by else None
         record["resolvedAtMs"] = clock.to_ms(approval.decided_at)
-        record["reason"] = approval.last_reason
+        record["reason"] = approval.reason_text
     return record
 
 
@@ -198,7 +200,7 @@ def openclaw_errors() -> Iterator[None]:
         raise NotFound("unknown or expired approval id", details={"reason": "APPROVAL_NOT_FOUND"}) from error
 
 
-Reason = Annotated[str, Field(max_length=approval_requests.MAX_REASON_LENGTH)]
+ReasonText = Annotated[str, Field(max_length=approval_requests.MAX_REASON_LENGTH)]
 
 
 class ForHowLong(Params):
@@ -218,7 +220,7 @@ class Answer(Params):
     }
 
     decision: Literal["allow-once", "allow-for", "allow-always", "deny"]
-    reason: Reason = ""
+    reason: ReasonText = ""
     plan_hash: str | None = Field(None, max_length=64)
     for_: ForHowLong | None = Field(None, alias="for")
 

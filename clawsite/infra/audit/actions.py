@@ -14,6 +14,7 @@ ACTIONS: dict[str, Any] = {
     "approval.extended": _("Approval extended"),
     "approval.expired": _("Approval expired"),
     "approval.voided": _("Approval canceled"),
+    "approval.rebound": _("Approval bound to the same plan with a new hash"),
     "approval.used": _("Approval used"),
     "grant.made": _("Grant created"),
     "grant.used": _("Grant used"),

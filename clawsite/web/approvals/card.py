@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from clawsite.web.approvals.gate_reasons import gate_reason_text
+from clawsite.infra.reason_texts import translate_reason
+from clawsite.infra.reasons import Reason
 from clawsite.web.approvals.labels import (
     END_LABELS,
-    REASONS,
     STATUS_LABELS,
     STATUS_TONES,
     describe_access,
@@ -28,11 +28,12 @@ from clawsite.web.approvals.labels import (
     level_label,
     list_alarms,
 )
-from clawsite.web.visible_text import agent_text_html, command_html, to_visible_html
+from clawsite.web.visible_text import agent_text_html, command_html, reason_html, to_visible_html
 from sessions_app.models import Session, SessionMember
 from tools_app.approvals import approvers, expiry
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.allowed_by import describe_granted
+from tools_app.exec.gate.types import read_reason
 from tools_app.models import Approval, ApprovalVote, Command
 
 SHORT_COMMAND_LENGTH = 80
@@ -91,7 +92,7 @@ class ApprovalCard:
             {
                 "name": to_visible_html(each["name"]),
                 "realpath": to_visible_html(each["realpath"]),
-                "distrust": each.get("distrust", ""),
+                "distrust": reason_html(Reason.from_json(each["distrust"])) if each.get("distrust") else "",
             }
             for each in self.plan["executables"]
         ]
@@ -110,8 +111,8 @@ class ApprovalCard:
         return to_visible_html(start if start == line else f"{start}…")
 
     @property
-    def reasons(self) -> list[dict[str, str | SafeString]]:
-        return [gate_reason_text(each["code"], each["words"]) for each in self.approval.shown["reasons"]]
+    def reasons(self) -> list[SafeString]:
+        return [reason_html(read_reason(each)) for each in self.approval.shown["reasons"]]
 
     @property
     def more_reasons(self) -> int:
@@ -162,8 +163,9 @@ class ApprovalCard:
         ]
 
     @property
-    def not_always(self) -> str:
-        return str(self.approval.shown.get("notNarrow", "")).rstrip(".")
+    def not_always(self) -> SafeString | str:
+        stored = self.approval.shown.get("notNarrow")
+        return reason_html(Reason.from_json(stored)) if stored else ""
 
     @property
     def expires_ms(self) -> int:
@@ -191,7 +193,9 @@ class ApprovalCard:
 
     @property
     def reason(self) -> str:
-        return str(REASONS.get(self.approval.last_reason, self.approval.last_reason))
+        """What the approver wrote, or why the system closed it."""
+        stored = self.approval.system_reason
+        return translate_reason(Reason.from_json(stored)) if stored else self.approval.reason
 
     @property
     def ended(self) -> str:

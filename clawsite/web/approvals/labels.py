@@ -13,7 +13,6 @@ from clawsite.infra import clock
 from clawsite.web.formatting import format_duration
 from clawsite.web.visible_text import to_visible_html
 from sessions_app.labels.admissions import format_grant_extent
-from tools_app.approvals.approvers import LOST_THE_RIGHT, TWO_PEOPLE_REQUIRED
 from tools_app.models import Approval, Command, Grant
 
 Label = str | Promise
@@ -41,18 +40,6 @@ STATUS_LABELS: dict[str, Label] = {
     "denied": gettext_lazy("Denied"),
     "expired": gettext_lazy("Expired"),
     "void": gettext_lazy("Canceled"),
-}
-# Stored reasons set by the system; reasons written by people are shown as written.
-REASONS: dict[str, Label] = {
-    "nobody answered in time": gettext_lazy("no decision before the deadline"),
-    "whoever asked for it does not want it any more": gettext_lazy("the command is no longer needed"),
-    "the run was stopped (rpc)": gettext_lazy("the run was stopped in the chat"),
-    "the run was stopped (stop)": gettext_lazy("the run was stopped in the chat"),
-    "the run was stopped (session-reset)": gettext_lazy("the chat was reset"),
-    "the run was stopped (session-delete)": gettext_lazy("the chat was deleted"),
-    LOST_THE_RIGHT: gettext_lazy("the approver no longer has permission to approve it"),
-    TWO_PEOPLE_REQUIRED: gettext_lazy("the rules now require two approvers"),
-    "the run was stopped (share-ended)": gettext_lazy("the requester can no longer write in this chat"),
 }
 STATUS_TONES = {"approved": "good", "used": "good", "denied": "bad", "expired": "warn", "void": "", "pending": "busy"}
 ACCESS_LABELS: dict[str, Label] = {

@@ -16,10 +16,10 @@ from django.views.decorators.http import require_http_methods
 from agents.context.workspace import workspace_path
 from agents.models import Agent
 from clawsite.web.approvals.access import APPROVE, VIEW_RULES, ApprovalRequest, require_any_permission
-from clawsite.web.approvals.gate_reasons import gate_reason_text
-from clawsite.web.visible_text import command_html, to_visible_html
+from clawsite.web.visible_text import command_html, reason_html, to_visible_html
 from tools_app.approvals.trial import TrialResult, run_trial
 from tools_app.exec.environment import SEARCH_PATH
+from tools_app.exec.gate.types import public_code
 from tools_app.exec.gate.verdict import ExecContext, analyze
 from tools_app.exec.rules import rules_for
 from tools_app.exec.sandbox.available import probe_once
@@ -85,7 +85,7 @@ def _trial_context(trial: TrialResult, line: str) -> dict[str, Any]:
         "verdict": VERDICT_LABELS[verdict.effect],
         "effect": verdict.effect,
         "tone": VERDICT_TONES[verdict.effect],
-        "reasons": [gate_reason_text(each.code, each.text) for each in verdict.reasons],
+        "reasons": [{"code": public_code(each), "text": reason_html(each)} for each in verdict.reasons],
         "because": [{"pk": grant.pk, "what": to_visible_html(str(grant)), "by": grant.owner} for grant in trial.because],
         "command": command_html(line, parts),
         "programs": [

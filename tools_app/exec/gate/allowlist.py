@@ -6,11 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs.registry import MULTI_CALL, READ_ONLY_PROGRAMS, canonical_names
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import AllowEntry, Executable, GateReason, Program
+from tools_app.exec.gate.types import AllowEntry, Executable, Program
 
 GLOB_CHARACTERS = re.compile(r"[*?\[]")
+register_reasons(
+    {
+        "gate.not-found": gettext_noop("{program} was not found on the fixed PATH, or its file can't be determined."),
+        "gate.not-trusted": gettext_noop("{program} could be replaced by another program: {distrust}."),
+        "gate.not-allowlisted": gettext_noop("{program} ({path}) is not on the allowlist."),
+        "gate.other-arguments": gettext_noop("{program} is on the allowlist only with other arguments."),
+    }
+)
+
 ANY_OPERANDS = "…"  # in a shape: any operands of a read-only program
 
 
@@ -26,20 +36,20 @@ def resolve_entry(entry: AllowEntry) -> AllowEntry:
     return replace(entry, pattern=f"{os.path.realpath(directory or '/').rstrip('/')}/{rest}{pattern[match.start() :]}")
 
 
-def find_misses(program: Program, allow: Iterable[AllowEntry]) -> tuple[GateReason, ...]:
+def find_misses(program: Program, allow: Iterable[AllowEntry]) -> tuple[Reason, ...]:
     """Why the allowlist does not admit the program; empty if it does."""
     executable = program.executable
     if executable is None:
-        return (GateReason("not-found", f"{program.name} was not found on the fixed PATH, or its file can't be determined."),)
+        return (Reason("gate.not-found", program=program.name),)
     if executable.distrust:
-        return (GateReason("not-trusted", f"{program.name}: {executable.distrust}, so it may be another program tomorrow."),)
+        return (Reason("gate.not-trusted", program=program.name, distrust=executable.distrust),)
     entries = [entry for entry in allow if matches(entry.pattern, executable)]
     if not entries:
-        return (GateReason("not-allowlisted", f"{program.name} ({executable.realpath}) is not on the allowlist."),)
+        return (Reason("gate.not-allowlisted", program=program.name, path=executable.realpath),)
     if program.shape is not None and any(entry.shape is not None and matches_shape(program, entry.shape) for entry in entries):
         return program.standing  # an approver has seen these arguments, but not the files
     if all(entry.shape is not None for entry in entries):
-        return (GateReason("other-arguments", f"{program.name} is only on the allowlist with other arguments."),)
+        return (Reason("gate.other-arguments", program=program.name),)
     return (*program.standing, *program.doubts)
 
 

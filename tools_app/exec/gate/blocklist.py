@@ -9,11 +9,37 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs.code import INTERPRETERS
 from tools_app.exec.gate.programs.invocation import real_paths
 from tools_app.exec.gate.programs.registry import SHELLS, WRAPPERS, canonical_name
 from tools_app.exec.gate.shell.findings import Redirection, ShellCommand
-from tools_app.exec.gate.types import ExecContext, GateReason, split_names
+from tools_app.exec.gate.shell.words import GLOB, HOME, TILDE
+from tools_app.exec.gate.types import ExecContext, split_names
+
+register_reasons(
+    {
+        "gate.destroys-files.delete": gettext_noop(
+            "It deletes the root, a system directory, a home directory, or a directory that contains the workspace."
+        ),
+        "gate.destroys-files.protection": gettext_noop("It disables the protection of the root directory."),
+        "gate.destroys-files.move": gettext_noop(
+            "It moves a system directory, a home directory, or a directory that contains the workspace."
+        ),
+        "gate.destroys-files.find": gettext_noop("It deletes everything in a system directory or a home directory."),
+        "gate.changes-rights": gettext_noop("It changes the permissions of a whole system directory or home directory."),
+        "gate.makes-filesystem": gettext_noop("It creates a file system or a partition table, which erases a disk."),
+        "gate.writes-device.command": gettext_noop("It writes to a disk device or to the machine's memory."),
+        "gate.writes-device.redirection": gettext_noop("A redirection writes to a disk device or to the kernel."),
+        "gate.stops-machine": gettext_noop("It shuts down or restarts the machine."),
+        "gate.kills-everything": gettext_noop("It kills every process."),
+        "gate.changes-kernel": gettext_noop("It loads code into the kernel."),
+        "gate.leaves-sandbox.namespaces": gettext_noop("It enters other namespaces, which escapes the sandbox."),
+        "gate.leaves-sandbox.container": gettext_noop("It starts a container with access to the whole machine."),
+        "gate.own-guard": gettext_noop("It changes Clawsite's own settings, approvals or accounts. Only people can do that."),
+        "gate.runs-download": gettext_noop("{program} would run what {downloader} downloads, which no one has reviewed."),
+    }
+)
 
 SYSTEM_DIRECTORIES = split_names(
     "/ /bin /boot /dev /etc /home /lib /lib64 /opt /proc /root /run /sbin /srv /sys /usr /var /Users /System"
@@ -50,7 +76,6 @@ class CommandWords:
 @dataclass(frozen=True, slots=True)
 class BlockRule:
     code: str
-    reason: str
     names: frozenset[str]  # of the programs it applies to
     matches: Callable[[CommandWords, ExecContext], bool]
 
@@ -102,85 +127,69 @@ def _deletes_files(command: CommandWords, context: ExecContext) -> bool:
 
 BLOCK_RULES: tuple[BlockRule, ...] = (
     BlockRule(
-        "destroys-files",
-        "It deletes the root, a system directory, a home, or what holds the workspace.",
+        "gate.destroys-files.delete",
         split_names("rm"),
         _is_recursive,
     ),
     BlockRule(
-        "destroys-files",
-        "It switches off the protection of the root directory.",
+        "gate.destroys-files.protection",
         split_names("rm chmod chown chgrp"),
         _disables_preserve_root,
     ),
     BlockRule(
-        "destroys-files",
-        "It moves a system directory, a home, or what holds the workspace.",
+        "gate.destroys-files.move",
         split_names("mv"),
         _moves_protected_path,
     ),
+    BlockRule("gate.destroys-files.find", split_names("find gfind"), _deletes_files),
     BlockRule(
-        "destroys-files", "It deletes everything below a system directory or a home.", split_names("find gfind"), _deletes_files
-    ),
-    BlockRule(
-        "changes-rights",
-        "It changes the rights of a whole system directory or home.",
+        "gate.changes-rights",
         split_names("chmod chown chgrp"),
         _is_recursive,
     ),
     BlockRule(
-        "makes-filesystem",
-        "It makes a new file system or partition table, which erases a disk.",
+        "gate.makes-filesystem",
         split_names(
             "mkfs mke2fs mkswap wipefs blkdiscard fdisk sfdisk cfdisk gdisk sgdisk parted cryptsetup lvremove vgremove pvremove"
         ),
         _always,
     ),
     BlockRule(
-        "writes-device",
-        "It writes onto a disk or into the memory of the machine.",
+        "gate.writes-device.command",
         split_names("dd tee cp shred install mv cat"),
         _writes_to_device,
     ),
+    BlockRule("gate.stops-machine", split_names("shutdown reboot halt poweroff telinit kexec"), _always),
+    BlockRule("gate.stops-machine", split_names("init"), lambda c, p: c.arguments[:1] in (("0",), ("6",))),
     BlockRule(
-        "stops-machine", "It stops or restarts the machine.", split_names("shutdown reboot halt poweroff telinit kexec"), _always
-    ),
-    BlockRule(
-        "stops-machine", "It stops or restarts the machine.", split_names("init"), lambda c, p: c.arguments[:1] in (("0",), ("6",))
-    ),
-    BlockRule(
-        "stops-machine",
-        "It stops or restarts the machine.",
+        "gate.stops-machine",
         split_names("systemctl loginctl"),
         lambda c, p: any(
             word in split_names("poweroff reboot halt kexec rescue emergency soft-reboot") for word in c.operands()[:1]
         ),
     ),
     BlockRule(
-        "kills-everything",
-        "It ends every process.",
+        "gate.kills-everything",
         split_names("kill"),
         lambda c, p: "-1" in c.arguments[1:] or c.arguments == ("-1",),
     ),
-    BlockRule("kills-everything", "It ends every process.", split_names("killall5"), _always),
-    BlockRule("changes-kernel", "It loads code into the kernel.", split_names("insmod modprobe rmmod"), _always),
-    BlockRule("leaves-sandbox", "It enters other namespaces, which undoes the sandbox.", split_names("nsenter"), _always),
+    BlockRule("gate.kills-everything", split_names("killall5"), _always),
+    BlockRule("gate.changes-kernel", split_names("insmod modprobe rmmod"), _always),
+    BlockRule("gate.leaves-sandbox.namespaces", split_names("nsenter"), _always),
     BlockRule(
-        "leaves-sandbox",
-        "It starts a container that holds the whole machine.",
+        "gate.leaves-sandbox.container",
         split_names("docker podman nerdctl"),
         lambda c, p: "--privileged" in c.arguments or any(re.match(r"/(:|$)|.*docker\.sock", word) for word in c.arguments),
     ),
     BlockRule(
-        "own-guard",
-        "It changes the settings, approvals or accounts of Clawsite itself. Only people do that.",
+        "gate.own-guard",
         split_names("claw"),
         lambda c, p: bool(c.operands()) and c.operands()[0] not in split_names("status doctor logs version help exec"),
     ),
 )
 
 
-def find_blocked(commands: Sequence[ShellCommand], writes: Sequence[Redirection], context: ExecContext) -> Iterator[GateReason]:
+def find_blocked(commands: Sequence[ShellCommand], writes: Sequence[Redirection], context: ExecContext) -> Iterator[Reason]:
     for command in commands:
         sources = {each.name.text or "" for each in command.upstream} | command.nested_names
         downloaders = {canonical_name(os.path.basename(name)) for name in sources} & DOWNLOADERS
@@ -188,16 +197,14 @@ def find_blocked(commands: Sequence[ShellCommand], writes: Sequence[Redirection]
             for rule in BLOCK_RULES:
                 matches = candidate.name in rule.names or (candidate.name.startswith("mkfs.") and "mkfs" in rule.names)
                 if matches and rule.matches(candidate, context):
-                    yield GateReason(rule.code, rule.reason)
+                    yield Reason(rule.code)
             if downloaders and canonical_name(candidate.name) in CODE_RUNNERS and _reads_code(candidate, command):
-                yield GateReason(
-                    "runs-download", f"What {min(downloaders)} loads from the network is run by {candidate.name}, unseen."
-                )
+                yield Reason("gate.runs-download", downloader=min(downloaders), program=candidate.name)
     for write in writes:
         if write.target.text and any(
             RAW_DEVICE_PATTERN.fullmatch(path) for path in (write.target.text, *real_paths(write.target.text, write.cwds, context))
         ):
-            yield GateReason("writes-device", "A redirection writes onto a disk or into the kernel.")
+            yield Reason("gate.writes-device.redirection")
 
 
 def _reads_code(command_words: CommandWords, command: ShellCommand) -> bool:
@@ -227,10 +234,10 @@ def _possible_commands(command: ShellCommand, context: ExecContext) -> Iterator[
         yield CommandWords(os.path.basename(literal[at]), tuple(literal[at + 1 :]), resolve)
 
 
-def _literal_prefix(lead: str, dynamic: str) -> str:
+def _literal_prefix(lead: str, dynamic: Reason | None) -> str:
     """Return enough of an expanded word to tell what it refers to."""
-    if dynamic == "a ~ path":
+    if dynamic == TILDE:
         return "~"
-    if dynamic == "the variable $HOME":
+    if dynamic == HOME:
         return "$HOME"
-    return f"{lead}*" if dynamic == "a glob" else lead
+    return f"{lead}*" if dynamic == GLOB else lead

@@ -3,15 +3,28 @@
 import os
 from collections.abc import Iterable, Sequence
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs.invocation import HARMLESS_FILES, ProgramCall, real_paths
 from tools_app.exec.gate.shell.findings import ShellCommand, WalkResult
-from tools_app.exec.gate.types import GateReason
 
 StartedProgram = tuple[ShellCommand, ProgramCall]  # a simple command, and one program it starts
+register_reasons(
+    {
+        "gate.glob.written": gettext_noop(
+            "{program}: a glob could match a file created by this line whose name starts with a dash; write ./* instead."
+        ),
+        "gate.glob.existing": gettext_noop(
+            "{program}: a file here has a name that starts with a dash and would be read as an option; write ./* instead."
+        ),
+        "combination.writes_file": gettext_noop("it runs code from the workspace, and the same line writes {path} there"),
+        "combination.writes_files": gettext_noop("it runs code from the workspace, and the same line writes files there"),
+    }
+)
+
 LOG_SUFFIX = ".log"  # not executed unless the line names it as a script
 
 
-def find_combined_doubts(walked: WalkResult, started: Sequence[StartedProgram]) -> Iterable[GateReason]:
+def find_combined_doubts(walked: WalkResult, started: Sequence[StartedProgram]) -> Iterable[Reason]:
     for command, call in started:
         if call.listed:
             yield from _find_glob_options(call, walked, [other for _, other in started if other is not call])
@@ -19,16 +32,12 @@ def find_combined_doubts(walked: WalkResult, started: Sequence[StartedProgram]) 
             yield from _find_written_code(command, call, walked, started)
 
 
-def _find_glob_options(call: ProgramCall, walked: WalkResult, others: Sequence[ProgramCall]) -> Iterable[GateReason]:
+def _find_glob_options(call: ProgramCall, walked: WalkResult, others: Sequence[ProgramCall]) -> Iterable[Reason]:
     others = [other for other in others if not other.reads_only]
     if others or any(os.path.basename(write.target.text or "").startswith("-") for write in walked.writes):
-        yield GateReason(
-            "glob", f"{call.name}: a glob may match a name that begins with a dash and is made by this line; write ./*."
-        )
+        yield Reason("gate.glob.written", program=call.name)
     elif _has_dashed_names(call):
-        yield GateReason(
-            "glob", f"{call.name}: a file here has a name that begins with a dash, which would be an option; write ./*."
-        )
+        yield Reason("gate.glob.existing", program=call.name)
 
 
 def _has_dashed_names(call: ProgramCall) -> bool:
@@ -44,7 +53,7 @@ def _has_dashed_names(call: ProgramCall) -> bool:
 
 def _find_written_code(
     command: ShellCommand, call: ProgramCall, walked: WalkResult, started: Sequence[StartedProgram]
-) -> Iterable[GateReason]:
+) -> Iterable[Reason]:
     """Find files that the line writes and the call might run as code of the workspace. Only the code determines what it reads, so
     any written file counts, except the call's own output (outside loops) and logs."""
     written = [
@@ -59,8 +68,8 @@ def _find_written_code(
         paths = real_paths(path, cwds, call.context) if path else []
         named = any(script == each or script.startswith(f"{each}/") for script in call.scripts for each in paths)
         if named or not (own or path.endswith(LOG_SUFFIX)):
-            what = f"{path} in the workspace" if path else "files of the workspace"
-            yield GateReason("inline-code", f"{call.name}: it runs code of the workspace, and the same line writes {what}.")
+            finding = Reason("combination.writes_file", path=path) if path else Reason("combination.writes_files")
+            yield Reason("gate.inline-code", program=call.name, finding=finding)
 
 
 def _is_tee_of(tee: ShellCommand, command: ShellCommand) -> bool:

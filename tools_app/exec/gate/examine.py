@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.allowlist import make_shape
 from tools_app.exec.gate.blocklist import find_blocked
 from tools_app.exec.gate.combinations import StartedProgram, find_combined_doubts
@@ -15,18 +16,31 @@ from tools_app.exec.gate.shell.findings import ShellCommand, TooManyCommands, Wa
 from tools_app.exec.gate.shell.second_parser import SecondParserResult
 from tools_app.exec.gate.shell.shfmt import Node
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import Analysis, ExecContext, GateReason, LinePart, Program
+from tools_app.exec.gate.types import Analysis, ExecContext, LinePart, Program
+
+register_reasons(
+    {
+        "gate.blank.comments": gettext_noop("The command line contains only comments."),
+        "gate.too-many": gettext_noop("The command line has more than {limit} commands."),
+        "gate.second-opinion.trouble": gettext_noop("Two parsers read every command line, and {trouble}."),
+        "gate.second-opinion.name": gettext_noop(
+            "Two parsers read every command line, and only one of them finds the command {name}."
+        ),
+        "gate.write.redirection": gettext_noop("A redirection writes to a file: {finding}."),
+        "wrapper.depth": gettext_noop("too many programs start one another"),
+    }
+)
 
 MAX_WRAPPER_DEPTH = 4  # a program that starts a program that starts a program …
 
 
-def examine(line: str, context: ExecContext, tree: Node, second: SecondParserResult, spelling: tuple[GateReason, ...]) -> Analysis:
+def examine(line: str, context: ExecContext, tree: Node, second: SecondParserResult, spelling: tuple[Reason, ...]) -> Analysis:
     if not tree.get("Stmts"):
-        return Analysis(line, refused=(GateReason("blank", "The line holds nothing but comments."),))
+        return Analysis(line, refused=(Reason("gate.blank.comments"),))
     try:
         walked = walk_tree(tree, context)
     except TooManyCommands:
-        doubt = GateReason("too-many", f"The line holds more than {MAX_COMMANDS} commands.")
+        doubt = Reason("gate.too-many", limit=MAX_COMMANDS)
         return Analysis(line, doubts=(doubt,), unparsed=True)
     started: list[StartedProgram] = []
     programs = [program for command in walked.commands for program in _find_programs(command, context, started)]
@@ -70,7 +84,7 @@ def _find_programs(command: ShellCommand, context: ExecContext, started: list[St
         apply_rules(call, *bases)
         rounds += 1
         if rounds > MAX_WRAPPER_DEPTH:
-            call.doubt("it starts a program that starts another one, and so on")
+            call.doubt(Reason("wrapper.depth"))
             call.starts.clear()
         queue.extend(call.starts)
         started.append((command, call))
@@ -85,18 +99,18 @@ def _find_programs(command: ShellCommand, context: ExecContext, started: list[St
         )
 
 
-def _find_disagreement(walked: WalkResult, second: SecondParserResult) -> Iterable[GateReason]:
+def _find_disagreement(walked: WalkResult, second: SecondParserResult) -> Iterable[Reason]:
     if second.trouble:
-        yield GateReason("second-opinion", f"Two parsers read every line, and {second.trouble}.")
+        yield Reason("gate.second-opinion.trouble", trouble=second.trouble)
     seen = {command.name.text for command in walked.commands if command.name.text is not None}
     for name in sorted(second.names - seen):
-        yield GateReason("second-opinion", f"Two parsers read every line, and only one of them sees the command {name}.")
+        yield Reason("gate.second-opinion.name", name=name)
 
 
-def _find_write_doubts(walked: WalkResult, context: ExecContext) -> Iterable[GateReason]:
+def _find_write_doubts(walked: WalkResult, context: ExecContext) -> Iterable[Reason]:
     for write in walked.writes:
         if doubt := why_write_doubtful(write.target, write.cwds, context):
-            yield GateReason("write", f"A redirection writes: {doubt}.")
+            yield Reason("gate.write.redirection", finding=doubt)
 
 
 def _argv(walked: WalkResult, programs: Sequence[Program]) -> tuple[str, ...] | None:

@@ -6,7 +6,17 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.types import ExecContext, Executable, Script
+
+register_reasons(
+    {
+        "file.unreadable": gettext_noop("{path} can't be read"),
+        "file.not_root": gettext_noop("{path} is not owned by root"),
+        "file.writable": gettext_noop("{path} can be changed by users other than its owner"),
+        "file.workspace": gettext_noop("{path} is in the workspace"),
+    }
+)
 
 MAX_HASHED_BYTES = 8 * 1024 * 1024  # total for all scripts of a line; takes about 20 ms
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -27,7 +37,7 @@ def find_executable(name: str, cwds: frozenset[str] | None, context: ExecContext
     base = os.path.basename(name)
     same = find_on_path(base, context)
     # A file we can't read can't be hashed, and what can't be verified again is not trusted.
-    changeable = why_changeable_by_others(real) or (why_changeable_by_others(path) if path != real else "")
+    changeable = why_changeable_by_others(real) or (why_changeable_by_others(path) if path != real else None)
     try:
         identity = identify_file(real, with_hash=bool(changeable))
     except OSError:
@@ -94,20 +104,20 @@ def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)  # it may have become a pipe
 
 
-def why_changeable_by_others(path: str) -> str:
-    """Why anyone but root could replace the file; empty if no one could."""
+def why_changeable_by_others(path: str) -> Reason | None:
+    """Why anyone but root could replace the file; None if no one could."""
     each = path
     while True:
         try:
             status = os.lstat(each)
         except OSError:
-            return f"{each} cannot be looked at"
+            return Reason("file.unreadable", path=each)
         if status.st_uid != 0:
-            return f"{each} does not belong to root"
+            return Reason("file.not_root", path=each)
         if not stat.S_ISLNK(status.st_mode) and status.st_mode & WRITABLE_BY_OTHERS:
-            return f"{each} can be changed by others than its owner"
+            return Reason("file.writable", path=each)
         if each == os.path.dirname(each):
-            return ""
+            return None
         each = os.path.dirname(each)
 
 
@@ -115,9 +125,9 @@ def is_inside(path: str, directories: tuple[Path, ...]) -> bool:
     return any(path == str(directory) or path.startswith(f"{directory}/") for directory in directories)
 
 
-def _why_inside_writable(path: str, real: str, context: ExecContext) -> str:
+def _why_inside_writable(path: str, real: str, context: ExecContext) -> Reason | None:
     inside = is_inside(real, context.writable) or is_inside(os.path.normpath(path), context.writable)
-    return f"{path} is in the workspace" if inside else ""
+    return Reason("file.workspace", path=path) if inside else None
 
 
 def _is_executable(path: str) -> bool:

@@ -1,8 +1,10 @@
 """Data types of the exec gate: input, findings, verdict. No I/O, no rules."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from clawsite.infra.reasons import LEGACY, Reason, ReasonJson
 
 Security = Literal["deny", "allowlist", "full"]
 Ask = Literal["off", "on-miss", "always"]
@@ -40,12 +42,14 @@ class ExecContext:
     mount_point: Path | None = None  # path of the workspace inside a sandbox, such as /workspace
 
 
-@dataclass(frozen=True, slots=True)
-class GateReason:
-    """Why a line isn't allowed outright: a code for programs, a sentence for people. Both are part of the analysis hash."""
+def public_code(reason: Reason) -> str:
+    """The code that clients know: `write` for the reason gate.write.redirection."""
+    return str(reason.params["code"]) if reason.code == LEGACY else reason.code.split(".")[1]
 
-    code: str
-    text: str
+
+def read_reason(stored: ReasonJson) -> Reason:
+    """Read a reason stored with an approval request. Old rows have a text instead of parameters; it is kept as it is."""
+    return Reason(LEGACY, code=stored["code"], text=stored["words"]) if "words" in stored else Reason.from_json(stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,14 @@ class Executable:
     realpath: str
     identity: str  # device:inode:size:mtime, and the SHA-256 if anyone but root could change the file
     bare: str = ""  # the name under which the fixed PATH finds this file
-    distrust: str = ""  # why it can never match the allowlist; empty if it can
+    distrust: Reason | None = None  # why it can never match the allowlist; None if it can
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"distrust": self.distrust.to_json() if self.distrust else ""}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> "Executable":
+        return cls(**{**stored, "distrust": Reason.from_json(stored["distrust"]) if stored.get("distrust") else None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +94,10 @@ class Program:
     name: str
     arguments: tuple[str | None, ...]  # None: only known at run time
     executable: Executable | None
-    doubts: tuple[GateReason, ...] = ()  # about its arguments; lifted by an entry with exactly this shape
-    standing: tuple[GateReason, ...] = ()  # about files as they are now, which others can change; not lifted by any entry
+    doubts: tuple[Reason, ...] = ()  # about its arguments; lifted by an entry with exactly this shape
+    standing: tuple[Reason, ...] = ()  # about files as they are now, which others can change; not lifted by any entry
     shape: tuple[str, ...] | None = None  # what "always allow" would store
-    never_always: str = ""  # why "always allow" is not offered
+    never_always: Reason | None = None  # why "always allow" is not offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +109,8 @@ class Analysis:
     programs: tuple[Program, ...] = ()
     executables: tuple[Executable, ...] = ()
     scripts: tuple[Script, ...] = ()
-    doubts: tuple[GateReason, ...] = ()
-    refused: tuple[GateReason, ...] = ()  # by the character filter or the blocklist: no rule can allow it
+    doubts: tuple[Reason, ...] = ()
+    refused: tuple[Reason, ...] = ()  # by the character filter or the blocklist: no rule can allow it
     parts: tuple[LinePart, ...] = ()
     writes: tuple[str, ...] = ()  # literal paths it writes to
     access_hints: tuple[str, ...] = ()  # other access: "network", "other processes"
@@ -109,5 +120,5 @@ class Analysis:
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
     effect: Effect
-    reasons: tuple[GateReason, ...]
+    reasons: tuple[Reason, ...]
     analysis: Analysis

@@ -11,6 +11,7 @@ from collections import OrderedDict
 
 import orjson
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.allowlist import find_misses
 from tools_app.exec.gate.examine import examine
 from tools_app.exec.gate.shell.line import find_rejections, find_spelling_doubts
@@ -23,7 +24,6 @@ from tools_app.exec.gate.types import (
     Effect,
     ExecContext,
     Executable,
-    GateReason,
     GateRules,
     GateVerdict,
     Program,
@@ -38,7 +38,6 @@ __all__ = [
     "Effect",
     "ExecContext",
     "Executable",
-    "GateReason",
     "GateRules",
     "GateVerdict",
     "Program",
@@ -50,8 +49,23 @@ __all__ = [
     "make_grant_entries",
 ]
 
+register_reasons(
+    {
+        "gate.unparsable": gettext_noop("The command line can't be parsed: {error}"),
+        "gate.unread.parser": gettext_noop("The command line could not be parsed: {problem}."),
+        "gate.unread.depth": gettext_noop("The command line is nested too deeply."),
+        "gate.unread.error": gettext_noop("The command line could not be analyzed ({error})."),
+        "gate.security-deny": gettext_noop("Running commands is disabled here."),
+        "gate.ask-always": gettext_noop("Every command here needs approval."),
+        "gate.never-always": gettext_noop("{why}, so always allowing it would allow anything."),
+        "gate.open-arguments": gettext_noop("{program} has arguments that are only known at run time."),
+        "gate.nothing-to-allow": gettext_noop("The command line doesn't start a program."),
+    }
+)
+
 ParsedLine = tuple[Node, SecondParserResult]
 
+HASH_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_SORT_KEYS
 MAX_CACHED_LINES = 256
 MAX_CACHED_LINE_BYTES = 4096  # the tree is about a hundred times larger than its line
 _cache: OrderedDict[bytes, ParsedLine] = OrderedDict()  # by SHA-256 of the line; files are inspected every time
@@ -65,17 +79,17 @@ async def analyze(line: str, context: ExecContext) -> Analysis:
         tree, second = await _parse_cached(line)
         return await asyncio.to_thread(examine, line, context, tree, second, find_spelling_doubts(line))
     except ParseFailed as error:
-        return Analysis(line, refused=(GateReason("unparsable", f"This is not a command line that can be read: {error}"),))
+        return Analysis(line, refused=(Reason("gate.unparsable", error=str(error)),))
     except ParserUnavailable as error:
-        return _unparsed_analysis(line, f"The line could not be read: {error}.")
+        return _unparsed_analysis(line, Reason("gate.unread.parser", problem=error.problem))
     except RecursionError:
-        return _unparsed_analysis(line, "The line is nested too deeply.")
+        return _unparsed_analysis(line, Reason("gate.unread.depth"))
     except Exception as error:  # whatever the cause, the line needs approval
-        return _unparsed_analysis(line, f"The line could not be analysed ({type(error).__name__}).")
+        return _unparsed_analysis(line, Reason("gate.unread.error", error=type(error).__name__))
 
 
-def _unparsed_analysis(line: str, text: str) -> Analysis:
-    return Analysis(line, doubts=(GateReason("unread", text),), unparsed=True)
+def _unparsed_analysis(line: str, doubt: Reason) -> Analysis:
+    return Analysis(line, doubts=(doubt,), unparsed=True)
 
 
 async def _parse_cached(line: str) -> ParsedLine:
@@ -96,7 +110,7 @@ def judge(analysis: Analysis, rules: GateRules) -> GateVerdict:
     if analysis.refused:
         return GateVerdict("deny", analysis.refused, analysis)
     if rules.security == "deny":
-        return GateVerdict("deny", (GateReason("security-deny", "Running commands is disabled here."),), analysis)
+        return GateVerdict("deny", (Reason("gate.security-deny"),), analysis)
     if rules.security == "full":
         # Only lines that could not be parsed need approval, because the blocklist was not applied to them.
         reasons = analysis.doubts if analysis.unparsed else ()
@@ -104,7 +118,7 @@ def judge(analysis: Analysis, rules: GateRules) -> GateVerdict:
         misses = [reason for program in analysis.programs for reason in find_misses(program, rules.allow)]
         reasons = tuple(dict.fromkeys([*analysis.doubts, *misses]))
     if rules.ask == "always":
-        return GateVerdict("ask", (*reasons, GateReason("ask-always", "Every command here needs approval.")), analysis)
+        return GateVerdict("ask", (*reasons, Reason("gate.ask-always")), analysis)
     if not reasons:
         return GateVerdict("allow", (), analysis)
     return GateVerdict("deny" if rules.ask == "off" else "ask", reasons, analysis)
@@ -113,10 +127,10 @@ def judge(analysis: Analysis, rules: GateRules) -> GateVerdict:
 def hash_analysis(analysis: Analysis) -> str:
     """Hash the findings about a line. The hash changes if files that the findings depend on change."""
     findings = [analysis.refused, analysis.doubts, [(each.name, each.standing, each.doubts) for each in analysis.programs]]
-    return hashlib.sha256(orjson.dumps(findings)).hexdigest()
+    return hashlib.sha256(orjson.dumps(findings, default=Reason.to_json, option=HASH_OPTIONS)).hexdigest()
 
 
-def make_grant_entries(analysis: Analysis) -> tuple[AllowEntry, ...] | GateReason:
+def make_grant_entries(analysis: Analysis) -> tuple[AllowEntry, ...] | Reason:
     """What "always allow" would store for this line, or why it is not offered."""
     if analysis.refused or analysis.doubts:
         return (analysis.refused + analysis.doubts)[0]
@@ -124,14 +138,14 @@ def make_grant_entries(analysis: Analysis) -> tuple[AllowEntry, ...] | GateReaso
     for program in analysis.programs:
         executable = program.executable
         if program.never_always:
-            return GateReason("never-always", f"{program.never_always}: always allowing it would allow anything.")
+            return Reason("gate.never-always", why=program.never_always)
         if executable is None:
-            return GateReason("not-found", f"{program.name} was not found.")
+            return Reason("gate.not-found", program=program.name)
         if executable.distrust:
-            return GateReason("not-trusted", f"{program.name}: {executable.distrust}.")
+            return Reason("gate.not-trusted", program=program.name, distrust=executable.distrust)
         if program.standing:
             return program.standing[0]
         if program.shape is None:
-            return GateReason("open-arguments", f"{program.name} has arguments that are only known at run time.")
+            return Reason("gate.open-arguments", program=program.name)
         entries.append(AllowEntry(executable.realpath, program.shape))
-    return tuple(dict.fromkeys(entries)) or GateReason("nothing-to-allow", "The line does not start a program.")
+    return tuple(dict.fromkeys(entries)) or Reason("gate.nothing-to-allow")

@@ -17,6 +17,7 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.bus import BusMessage
 from clawsite.infra.process.identity import ProcessIdentity
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Run, ToolCall
 from sessions_app.runs import freezes, workers
 from sessions_app.transcript.notices import add_notice
@@ -44,17 +45,21 @@ class CommandChanged(BusMessage, kind="command"):
 class StartCanceled(Exception):
     """The run was stopped, or it, its agent or everything was frozen after the call began: the command must not start."""
 
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+
 
 def record_start(command: UUID, plan: ExecPlan, *, worker: str, process: ProcessIdentity) -> Command:
     """Create the row of a command that is ready to start. Call in a transaction that commits before the command runs."""
     try:
         freezes.check_not_frozen(plan.agent, plan.run)
     except freezes.RunFrozen as stop:
-        raise StartCanceled(str(stop)) from None
+        raise StartCanceled(Reason("exec.frozen", freeze=str(stop))) from None
     # Read after the check above, because it waits for a stop in progress.
     run = Run.objects.only("session_id", "generation", "abort_requested_at").get(pk=plan.run)
     if run.abort_requested_at is not None:
-        raise StartCanceled("this run is being stopped")
+        raise StartCanceled(Reason("exec.run_stopped"))
     answer = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash, status=Approval.Status.USED)
     row = Command.objects.create(
         id=command,

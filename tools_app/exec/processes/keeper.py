@@ -16,6 +16,7 @@ from uuid import UUID
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError
 from clawsite.infra.process.identity import ProcessIdentity, identity_of
+from clawsite.infra.reasons import Reason
 from sessions_app.events.announce import FreezesChanged, SessionChanged
 from tools_app.exec.environment import build_environment
 from tools_app.exec.plan import ExecPlan
@@ -43,7 +44,11 @@ class RunLost(Exception):
 
 
 class PlanChanged(Exception):
-    """Something has changed since the command was allowed; the message says what. It did not run."""
+    """Something has changed since the command was allowed. It did not run."""
+
+    def __init__(self, what: Reason) -> None:
+        super().__init__(what.text)
+        self.what = what
 
 
 @dataclass(eq=False)

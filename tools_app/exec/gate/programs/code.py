@@ -7,11 +7,32 @@ workspace or written by the same line, and packages named in the line need appro
 import re
 from collections.abc import Callable
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs import python_modules
 from tools_app.exec.gate.programs.invocation import ProgramCall
 from tools_app.exec.gate.programs.options import parse_arguments, parse_option_spec
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import split_names
+
+register_reasons(
+    {
+        "code.unclear": gettext_noop("it is unclear what it runs"),
+        "code.input": gettext_noop("the code comes from standard input, or its file is only known at run time"),
+        "code.url": gettext_noop("the code comes from {url} and not from a file"),
+        "code.subcommand": gettext_noop("the subcommand {name} is not on the allowlist"),
+        "code.use": gettext_noop("this use of {name} is not on the allowlist"),
+        "code.shell": gettext_noop("a shell runs commands that can't be reviewed here"),
+        "make.variable": gettext_noop("a variable on the command line can replace the programs that make starts"),
+        "make.input": gettext_noop("the makefile comes from standard input"),
+        "make.directory": gettext_noop("its directory is given twice"),
+        "npm.command": gettext_noop("only scripts and packages named in the workspace can run without approval"),
+        "pip.packages": gettext_noop("it would install or remove packages named on the command line"),
+        "pip.requirements": gettext_noop("the list of packages is not a file in the workspace"),
+        "cargo.fix": gettext_noop("it changes the code"),
+        "compiler.options_file": gettext_noop("more options come from a file"),
+        "program.powerful": gettext_noop("it can start other programs or change the system"),
+    }
+)
 
 # Options before the script. Those that evaluate code or preload files are omitted.
 INTERPRETERS: dict[str, str] = {
@@ -74,7 +95,7 @@ def check_interpreter(call: ProgramCall) -> None:
         return
     if module := found.value("-m"):
         if found.after < len(own):
-            call.doubt("what it runs is not understood")
+            call.doubt(Reason("code.unclear"))
         python_modules.check_module(call, module, call.arguments[len(own) :])
         return
     rest = call.arguments[found.after :]
@@ -83,10 +104,10 @@ def check_interpreter(call: ProgramCall) -> None:
         return
     script = rest[0].text if rest else None
     if script is None or script in ("-", ""):
-        call.doubt("the code comes from standard input, or which file it runs is known only when the line runs", "inline-code")
+        call.doubt(Reason("code.input"), "gate.inline-code")
         return
     if "://" in script:
-        call.doubt(f"the code comes from {script} and not from a file", "inline-code")
+        call.doubt(Reason("code.url", url=script), "gate.inline-code")
     call.run_code(rest[0])
 
 
@@ -96,12 +117,12 @@ def check_make(call: ProgramCall) -> None:
         return
     for operand in found.operands:
         if operand.text is None or "=" in operand.text:
-            call.doubt("a variable given on the line can replace the programs that make starts")
+            call.doubt(Reason("make.variable"))
     files = [file for name in ("-f", "--file", "--makefile") for file in found.given.get(name, [])]
     if any(file.text in (None, "-") for file in files):
-        call.doubt("the makefile comes from standard input", "inline-code")
+        call.doubt(Reason("make.input"), "gate.inline-code")
     if found.has("-C") and found.has("--directory"):
-        call.doubt("in which directory it begins is written in two ways")
+        call.doubt(Reason("make.directory"))
     directory = call.resolve_directories([*found.given.get("-C", []), *found.given.get("--directory", [])])
     call.run_code(*(files or map(literal_word, MAKEFILES)), cwds=directory)
 
@@ -119,7 +140,7 @@ def check_npm(call: ProgramCall) -> None:
         or (first in ("run", "run-script") and len(rest) <= 1 and None not in rest)
         or (first in ("ci", "install", "i") and not rest)
     ):
-        call.doubt("only scripts and packages that the workspace names itself run without a question")
+        call.doubt(Reason("npm.command"))
 
 
 def check_pip(call: ProgramCall) -> None:
@@ -130,10 +151,10 @@ def check_pip(call: ProgramCall) -> None:
     named = [*found.operands[1:], *(word for option in ("-e", "--editable") for word in found.given.get(option, []))]
     lists = [word for option in ("-r", "--requirement", "-c", "--constraint") for word in found.given.get(option, [])]
     if first != "install" or any(not OWN_PACKAGE.fullmatch(each.text or "") for each in named):
-        call.doubt("it would install or remove packages that the line names")
+        call.doubt(Reason("pip.packages"))
         return
     if any(each.text is None or "://" in each.text or each.text.startswith("-") for each in lists):
-        call.doubt("the list of packages is not a file of the workspace")
+        call.doubt(Reason("pip.requirements"))
     packages = [literal_word((each.text or "").partition("[")[0]) for each in named]
     settings = [literal_word(f"{each.text}/{name}") for each in packages for name in ("setup.py", "setup.cfg", "pyproject.toml")]
     call.run_code(*lists, *packages, *settings)
@@ -150,32 +171,32 @@ def check_subcommands(call: ProgramCall) -> None:
     paths = [each for each in found.operands[1:] if call.name == "go" and (each.text or each.lead).startswith((".", "/", "~"))]
     call.run_code(*map(literal_word, ("Cargo.toml", "build.rs") if call.name == "cargo" else ("go.mod",)), *paths)
     if first not in LOCAL_SUBCOMMANDS[call.name]:
-        call.doubt(f"the subcommand {first or '(none)'} is not on the list")
+        call.doubt(Reason("code.subcommand", name=first or "–"))
     elif call.name == "go" and (
         (first == "mod" and rest[:1] not in (["tidy"], ["download"], ["verify"], ["graph"], ["why"]))
         or (first == "env" and found.has("-w"))
         or (first == "run" and any(each is None or not each.startswith(".") for each in rest[:1] or [None]))
     ):
-        call.doubt(f"this use of {first} is not on the list")
+        call.doubt(Reason("code.use", name=first))
     if first == "clippy" and found.has("--fix"):
-        call.doubt("it changes the code")
+        call.doubt(Reason("cargo.fix"))
 
 
 def check_compiler(call: ProgramCall) -> None:
     found = call.read(COMPILER, single_dash=True)
     if any((operand.text or "").startswith("@") for operand in found.operands):
-        call.doubt("further options come from a file")
+        call.doubt(Reason("compiler.options_file"))
 
 
 def check_version_only(call: ProgramCall) -> None:
     """Check programs that can start others or change the system: only printing their version or help is known to be safe."""
     if not (len(call.arguments) == 1 and call.arguments[0].text in ("--version", "--help")):
-        call.doubt("it can start other programs or change the system, so it is looked at each time")
+        call.doubt(Reason("program.powerful"))
 
 
 def check_shell(call: ProgramCall) -> None:
     if [word.text for word in call.arguments] != ["--version"]:
-        call.doubt("a shell runs commands that nobody has seen here", "inline-code")
+        call.doubt(Reason("code.shell"), "gate.inline-code")
         found = parse_arguments(call.arguments, parse_option_spec(SHELL), stop_at_operand=True)
         if not found.unknown:
             call.run_code(*call.arguments[found.after :][:1])

@@ -2,11 +2,25 @@
 
 import re
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs import awk as awk_program
 from tools_app.exec.gate.programs import sed as sed_script
 from tools_app.exec.gate.programs.invocation import ProgramCall
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import split_names
+
+register_reasons(
+    {
+        "sed.script": gettext_noop("the script may run programs or write files (the commands e and w), or can't be parsed"),
+        "sed.backup": gettext_noop("the backup suffix is a path"),
+        "awk.program": gettext_noop("the program may start others or write files (system, getline, | or >), or can't be parsed"),
+        "tar.old_style": gettext_noop("these old-style options are not known to be safe"),
+        "tar.remote": gettext_noop("the archive may be on another computer, which needs another program"),
+        "program.operand": gettext_noop("the operand {operand} is not known to be safe"),
+        "program.last_operand": gettext_noop("the last operand is only known at run time"),
+        "program.second_operand": gettext_noop("there may be a second operand, which it would write to"),
+    }
+)
 
 SED = """-n --quiet --silent -E -r --regexp-extended -s --separate -u --unbuffered -z --null-data --posix --sandbox --help
     --version -e: --expression= -l: --line-length= -i? --in-place[=]"""
@@ -92,11 +106,11 @@ def check_sed(call: ProgramCall) -> None:
     script = "\n".join(each.text or "" for each in scripts)
     uncertain = any(each.text is None or each.text.endswith("\\") for each in scripts)
     if not found.has("--sandbox") and (uncertain or not sed_script.is_harmless(script)):
-        call.doubt("the script may run programs or write files (the commands e and w), or it is not understood")
+        call.doubt(Reason("sed.script"))
     if found.has("-i", "--in-place"):
         for suffix in [*found.given.get("-i", []), *found.given.get("--in-place", [])]:
             if not re.fullmatch(r"[A-Za-z0-9_.~-]*", suffix.text or ""):
-                call.doubt("the suffix of the backup names another place")
+                call.doubt(Reason("sed.backup"))
         for file in files:
             call.write(file)
     else:
@@ -109,7 +123,7 @@ def check_awk(call: ProgramCall) -> None:
         return
     program = found.operands[0].text if found.operands else None
     if program is None or not awk_program.is_harmless(program):
-        call.doubt("the program may start others or write files (system, getline, | or >), or it is not understood")
+        call.doubt(Reason("awk.program"))
     call.reads_only = True
 
 
@@ -128,14 +142,14 @@ def check_tar(call: ProgramCall) -> None:
     if words and words[0].text and re.fullmatch(r"[A-Za-z]+", words[0].text):
         # The old style has no dash, and values follow in the order of the letters. With f as the only value, it is equivalent.
         if re.search(r"[^cxtruzjJavpkhmOf]|f.*f", words[0].text):
-            call.doubt("the letters of the old style are not understood")
+            call.doubt(Reason("tar.old_style"))
             return
         text = "-" + words[0].text.replace("f", "") + ("f" if "f" in words[0].text else "")
         words[0] = Word(words[0].begin, words[0].end, text, text)
     found = call.read(TAR, words)
     for archive in [*found.given.get("-f", []), *found.given.get("--file", [])]:
         if archive.text is None or ":" in archive.text:
-            call.doubt("the archive may be on another computer, for which it starts another program")
+            call.doubt(Reason("tar.remote"))
         elif found.has("-c", "--create", "-r", "--append", "-u", "--update"):
             call.write(archive)
     if found.has("-x", "--extract", "--get") and not found.has("-O", "--to-stdout"):
@@ -162,7 +176,7 @@ def check_dd(call: ProgramCall) -> None:
         if name == "of":
             call.write(Word(text=value, lead=value))
         elif name not in ("if", "bs", "count", "skip", "seek", "conv", "status", "ibs", "obs", "iflag", "oflag"):
-            call.doubt(f"the operand {word.text or word.dynamic} is not on the list")
+            call.doubt(Reason("program.operand", operand=word.shown))
 
 
 def check_writer(call: ProgramCall) -> None:
@@ -182,9 +196,9 @@ def check_writer(call: ProgramCall) -> None:
     for operand in written:
         call.write(operand, content=call.name not in NAME_ONLY_WRITERS)
     if which == "last" and any(not each.single for each in operands[-1:]):
-        call.doubt("which of the names is the last one is known only when the line runs")
+        call.doubt(Reason("program.last_operand"))
     if which == "second" and any(not each.single for each in operands):
-        call.doubt("more than one name may follow, and the second is written to")
+        call.doubt(Reason("program.second_operand"))
     call.reads_only = which in ("second", "none") and not call.writes
 
 

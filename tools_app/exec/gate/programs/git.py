@@ -6,11 +6,28 @@ checked too, because anyone who can write to it can name programs there.
 
 import re
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs.git_repository import find_started_programs
 from tools_app.exec.gate.programs.invocation import ProgramCall
 from tools_app.exec.gate.programs.options import ParsedArguments
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import split_names
+
+register_reasons(
+    {
+        "git.no_subcommand": gettext_noop("the subcommand is missing or only known at run time"),
+        "git.unknown_subcommand": gettext_noop(
+            "the subcommand {name} is not on the allowlist; it may be an alias or another program"
+        ),
+        "git.stash": gettext_noop("this use of stash is not on the allowlist"),
+        "git.editor": gettext_noop("{name} would open an editor"),
+        "git.unknown_repository": gettext_noop("the repository it would use is unknown"),
+        "git.not_read_only": gettext_noop("this use of {name} is not known to be read-only"),
+        "git.clone_source": gettext_noop("the repository to clone is missing"),
+        "git.remote": gettext_noop("{remote} is neither the name of a remote nor an https URL, and may start a program"),
+        "git.refs": gettext_noop("what it fetches or sends is only known at run time"),
+    }
+)
 
 GLOBAL = "-C: --no-pager -P --version --no-optional-locks --literal-pathspecs"
 DIFF = """-p -u -U: --patch --no-patch -s --stat[=] --numstat --shortstat --dirstat[=] --summary --name-only --name-status --raw
@@ -154,7 +171,7 @@ def check_git(call: ProgramCall) -> None:
     rest = call.arguments[top.after :]
     name = rest[0].text if rest else None
     if name is None:
-        call.doubt("there is no subcommand, or it is known only when the line runs")
+        call.doubt(Reason("git.no_subcommand"))
         return
     arguments = rest[1:]
     if name not in SUBCOMMANDS:
@@ -163,16 +180,16 @@ def check_git(call: ProgramCall) -> None:
         _check_nested(call, name, arguments)
         return
     if name not in SUBCOMMANDS:
-        call.doubt(f"the subcommand {name} is not on the list; it may be an alias or another program")
+        call.doubt(Reason("git.unknown_subcommand", name=name))
         return
     found = call.read(SUBCOMMANDS[name], arguments)
     _check_repository(call, top, name, found)
     if name == "stash" and found.operands and found.operands[0].text not in NESTED_SUBCOMMANDS["stash"]:
-        call.doubt("this use of stash is not on the list")
+        call.doubt(Reason("git.stash"))
     if name in NO_EDITOR_OPTIONS and not found.has(*NO_EDITOR_OPTIONS[name]):
-        call.doubt(f"{name} would open an editor")
+        call.doubt(Reason("git.editor", name=name))
     if name == "tag" and found.has("-a", "--annotate") and not found.has("-m", "--message", "-F"):
-        call.doubt("tag would open an editor")
+        call.doubt(Reason("git.editor", name=name))
     if name in CHANGING_SUBCOMMANDS and _changes_files(name, found):
         call.content_targets.append("")
     if name in NETWORK_SUBCOMMANDS:
@@ -187,7 +204,7 @@ def _check_repository(call: ProgramCall, top: ParsedArguments, name: str, found:
     submodules = not ignored or any(text not in ("all", "") for text in ignored)
     repositories = call.resolve_directories(top.given.get("-C", []))
     if not repositories:
-        call.doubt_files("it is not known in which repository it runs")
+        call.doubt_files(Reason("git.unknown_repository"))
     for repository in sorted(repositories):
         if started := find_started_programs(repository, hooks=name in HOOK_SUBCOMMANDS, submodules=submodules):
             call.doubt_files(started)
@@ -211,23 +228,21 @@ def _check_nested(call: ProgramCall, name: str, arguments: tuple[Word, ...]) -> 
     first = found.operands[0].text if found.operands else None
     reads = found.has("--get", "--get-all", "--get-regexp", "--list", "-l") if name == "config" else not found.operands
     if first not in NESTED_SUBCOMMANDS[name] and not (reads and name in ("config", "remote")):
-        call.doubt(f"this use of {name} is not on the list of those that only look")
+        call.doubt(Reason("git.not_read_only", name=name))
 
 
 def _check_network(call: ProgramCall, name: str, found: ParsedArguments) -> None:
     call.access_hints.append("network")
     if not found.operands:
         if name == "clone":
-            call.doubt("there is nothing to clone")
+            call.doubt(Reason("git.clone_source"))
         return
     where = found.operands[0].text or ""
     plain = SAFE_URL.fullmatch(where) or (name != "clone" and REMOTE_NAME.fullmatch(where) and "::" not in where)
     if not plain:
-        call.doubt(
-            f"{where or found.operands[0].dynamic} is neither the name of a remote nor an https address, and may start a program"
-        )
+        call.doubt(Reason("git.remote", remote=found.operands[0].shown))
     if any("::" in (operand.text or "::") for operand in found.operands[1:]):
-        call.doubt("what it fetches or sends is known only when the line runs")
+        call.doubt(Reason("git.refs"))
     if name == "clone":
         for directory in found.operands[1:]:
             call.write(directory)

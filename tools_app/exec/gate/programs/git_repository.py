@@ -7,6 +7,17 @@ import os
 import re
 from collections.abc import Iterator
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
+
+register_reasons(
+    {
+        "git.settings_unreadable": gettext_noop("the settings of the repository can't be read"),
+        "git.settings": gettext_noop("the settings of the repository name another program or file ({setting})"),
+        "git.hooks": gettext_noop("the repository has hooks that would run ({hooks})"),
+        "git.submodules": gettext_noop("this repository contains others, whose settings git would use"),
+    }
+)
+
 MAX_CONFIG_BYTES = 256 * 1024
 MAX_INDEX_BYTES = 64 * 1024 * 1024  # about half a million files
 # Section and key, in lower case, that name a program, a transport, another work tree, or a file with more settings.
@@ -29,8 +40,8 @@ KEY_PATTERN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(=|$|[#;])")
 UNCLEAR_PATTERN = re.compile("\\\\\n|\r|[\x00\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
-def find_started_programs(cwd: str, *, hooks: bool, submodules: bool) -> str:
-    """Describe what would be started besides git itself; empty if nothing would, or there is no repository.
+def find_started_programs(cwd: str, *, hooks: bool, submodules: bool) -> Reason | None:
+    """Describe what would be started besides git itself; None if nothing would, or there is no repository.
 
     `hooks`: whether any hook may run, not only those that nearly always do. `submodules`: whether git looks into them.
     """
@@ -39,21 +50,21 @@ def find_started_programs(cwd: str, *, hooks: bool, submodules: bool) -> str:
             if found := _find_in_repository(at, directory, hooks=hooks, submodules=submodules):
                 return found
     except (OSError, UnicodeDecodeError, ValueError):
-        return "the settings of the repository cannot be read"
-    return ""
+        return Reason("git.settings_unreadable")
+    return None
 
 
-def _find_in_repository(at: str, directory: str, *, hooks: bool, submodules: bool) -> str:
+def _find_in_repository(at: str, directory: str, *, hooks: bool, submodules: bool) -> Reason | None:
     common = _common_directory(directory)
     for path in {directory, common}:
         for name in ("config", "config.worktree"):
             if found := _find_configured_program(os.path.join(path, name)):
-                return f"the settings of the repository name another program or file ({found})"
+                return Reason("git.settings", setting=found)
     if names := _list_hooks(os.path.join(common, "hooks"), every=hooks):
-        return f"the repository has hooks that would run ({', '.join(names)})"
+        return Reason("git.hooks", hooks=", ".join(names))
     if submodules and _has_submodules(at, directory, common):
-        return "there are repositories inside this one, with settings of their own that git would follow"
-    return ""
+        return Reason("git.submodules")
+    return None
 
 
 def _git_directories(cwd: str) -> Iterator[tuple[str, str]]:

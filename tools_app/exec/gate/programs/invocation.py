@@ -4,10 +4,30 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.executables import is_inside, to_host_path
 from tools_app.exec.gate.programs.options import ParsedArguments, parse_arguments, parse_option_spec
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import ExecContext, GateReason
+from tools_app.exec.gate.types import ExecContext
+
+register_reasons(
+    {
+        "gate.arguments": gettext_noop("{program}: {finding}."),
+        "gate.files": gettext_noop("{program}: {finding}."),
+        "gate.write": gettext_noop("{program}: {finding}."),
+        "gate.inline-code": gettext_noop("{program}: {finding}."),
+        "program.unknown_argument": gettext_noop("{argument} is not known to be safe"),
+        "program.runs_code": gettext_noop("it runs code, and {why}"),
+        "program.settings": gettext_noop("it would use the settings in {file}"),
+        "program.unknown_program": gettext_noop("the program it starts is only known at run time"),
+        "path.uncertain": gettext_noop("{path} may be outside the workspace"),
+        "path.outside": gettext_noop("{path} is outside the workspace"),
+        "path.unknown": gettext_noop("{path} is outside the workspace, or its location is unknown"),
+        "path.git": gettext_noop("{path} is in .git, where settings and hooks determine what git runs"),
+        "path.settings": gettext_noop("{path} contains settings that other programs use"),
+        "path.with": gettext_noop("a path with {part}"),
+    }
+)
 
 SHARED_HOME = "/tmp"  # noqa: S108  # the home directory of commands without a sandbox
 SETTINGS_FILES = frozenset({".curlrc", "curlrc", ".popt"})  # in the home, which may be the workspace
@@ -20,8 +40,8 @@ class ProgramCall:
     arguments: tuple[Word, ...]
     cwds: frozenset[str] | None
     context: ExecContext
-    doubts: list[GateReason] = field(default_factory=list)
-    standing: list[GateReason] = field(default_factory=list)  # doubts about files, not about the arguments
+    doubts: list[Reason] = field(default_factory=list)
+    standing: list[Reason] = field(default_factory=list)  # doubts about files, not about the arguments
     writes: list[str] = field(default_factory=list)
     access_hints: list[str] = field(default_factory=list)
     content_targets: list[str] = field(default_factory=list)  # where it writes content; empty string if only known at run time
@@ -31,12 +51,12 @@ class ProgramCall:
     listed: bool = False  # relies on no file name starting with a dash
     reads_only: bool = False
 
-    def doubt(self, text: str, code: str = "arguments") -> None:
-        self.doubts.append(GateReason(code, f"{self.name}: {text}."))
+    def doubt(self, finding: Reason, code: str = "gate.arguments") -> None:
+        self.doubts.append(Reason(code, program=self.name, finding=finding))
 
-    def doubt_files(self, text: str, code: str = "files") -> None:
+    def doubt_files(self, finding: Reason, code: str = "gate.files") -> None:
         """Record a doubt about files as they are now. Approving the arguments does not cover it."""
-        self.standing.append(GateReason(code, f"{self.name}: {text}."))
+        self.standing.append(Reason(code, program=self.name, finding=finding))
 
     def read(
         self, known: str, words: Sequence[Word] | None = None, *, stop_at_operand: bool = False, single_dash: bool = False
@@ -48,7 +68,7 @@ class ProgramCall:
         )
         self.listed = self.listed or found.listed
         if found.unknown:
-            self.doubt(f"{found.unknown} is not on the list of those that are known to be safe")
+            self.doubt(Reason("program.unknown_argument", argument=found.unknown))
         for name in listed.written & found.given.keys():
             for value in found.given[name]:
                 self.write(value)
@@ -57,7 +77,7 @@ class ProgramCall:
     def write(self, target: Word, *, content: bool = True) -> None:
         """Record a write; outside the workspace, also a doubt. Without `content`, it only creates, touches or removes files."""
         if found := why_write_doubtful(target, self.cwds, self.context):
-            (self.doubt_files if follows_link(target, self.cwds, self.context) else self.doubt)(found, "write")
+            (self.doubt_files if follows_link(target, self.cwds, self.context) else self.doubt)(found, "gate.write")
         if target.text:
             self.writes.append(target.text)
         if content:
@@ -70,7 +90,7 @@ class ProgramCall:
         for file in (Word(text=".", lead="."), *files):
             if found := why_outside_workspace(file, where, self.context):
                 linked = follows_link(file, where, self.context)
-                (self.doubt_files if linked else self.doubt)(f"it runs code, and {found}", "inline-code")
+                (self.doubt_files if linked else self.doubt)(Reason("program.runs_code", why=found), "gate.inline-code")
                 break  # one reason is enough: outside the workspace, every file would add one
         for file in files:
             self.scripts.extend(real_paths(file.text, where, self.context) if file.text else [])
@@ -87,41 +107,41 @@ class ProgramCall:
         for directory in (*map(str, self.context.writable), SHARED_HOME):
             for name in names:
                 if os.path.lexists(os.path.join(directory, name)):
-                    self.doubt_files(f"it would follow the settings in {name}")
+                    self.doubt_files(Reason("program.settings", file=name))
 
     def start(self, words: Sequence[Word]) -> None:
         if not words or words[0].text is None:
-            self.doubt("which program it starts is known only when the line runs")
+            self.doubt(Reason("program.unknown_program"))
         else:
             self.starts.append(tuple(words))
 
 
-def why_outside_workspace(target: Word, cwds: frozenset[str] | None, context: ExecContext) -> str:
-    """Why a path may be outside the workspace; empty if it is certainly inside."""
+def why_outside_workspace(target: Word, cwds: frozenset[str] | None, context: ExecContext) -> Reason | None:
+    """Why a path may be outside the workspace; None if it is certainly inside."""
     shown = _quote_target(target)
     if target.text is None and not target.local:
-        return f"it is not certain that {shown} is in the workspace"
+        return Reason("path.uncertain", path=shown)
     path = _known_prefix(target)
     if path.startswith("~"):
-        return f"{shown} is outside the workspace"
+        return Reason("path.outside", path=shown)
     if all(is_inside(real, context.writable) for real in real_paths(path, cwds, context) or [""]):
-        return ""
-    return f"{shown} is outside the workspace, or it is not known where it is"
+        return None
+    return Reason("path.unknown", path=shown)
 
 
-def why_write_doubtful(target: Word, cwds: frozenset[str] | None, context: ExecContext) -> str:
-    """Why writing there needs approval; empty if it certainly stays in the workspace."""
+def why_write_doubtful(target: Word, cwds: frozenset[str] | None, context: ExecContext) -> Reason | None:
+    """Why writing there needs approval; None if it certainly stays in the workspace."""
     if target.text in HARMLESS_FILES:
-        return ""
+        return None
     if found := why_outside_workspace(target, cwds, context):
         return found
     shown = _quote_target(target)
     for real in real_paths(_known_prefix(target), cwds, context):
         if ".git" in real.split("/"):
-            return f"{shown} is inside .git, where settings and hooks decide what git runs"
+            return Reason("path.git", path=shown)
         if os.path.basename(real) in SETTINGS_FILES:
-            return f"{shown} holds settings that other programs follow"
-    return ""
+            return Reason("path.settings", path=shown)
+    return None
 
 
 def follows_link(target: Word, cwds: frozenset[str] | None, context: ExecContext) -> bool:
@@ -131,8 +151,8 @@ def follows_link(target: Word, cwds: frozenset[str] | None, context: ExecContext
     return any(os.path.realpath(each) != os.path.normpath(each) for each in written)
 
 
-def _quote_target(target: Word) -> str:
-    return target.text if target.text is not None else f"a path with {target.dynamic}"
+def _quote_target(target: Word) -> str | Reason:
+    return target.text if target.text is not None else Reason("path.with", part=target.shown)
 
 
 def _known_prefix(target: Word) -> str:

@@ -6,8 +6,20 @@ need approval if such a file exists.
 
 import re
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs.invocation import ProgramCall
 from tools_app.exec.gate.shell.words import Word
+
+register_reasons(
+    {
+        "curl.sends_file": gettext_noop("{option} would send or read a file"),
+        "curl.writes_file": gettext_noop("{option} would write a file"),
+        "curl.unknown_data": gettext_noop("what {option} sends is only known at run time"),
+        "network.url": gettext_noop("{url} is not a plain http URL"),
+        "rsync.remote": gettext_noop("one side may be on another computer, which needs another program"),
+        "docker.command": gettext_noop("it starts programs outside the sandbox, or changes what runs there"),
+    }
+)
 
 CURL = """-s -S -L -f -i -I -v -k -g -4 -6 -G -O -J -R -# -H: -X: -d: -o:> -A: -e: -m: -r: -u: -w: -b: --silent --show-error
     --location --fail --fail-with-body --include --head --verbose --insecure --globoff --get --remote-name --compressed
@@ -31,11 +43,11 @@ def check_curl(call: ProgramCall) -> None:
     for name in ("-d", "--data", "--json", "--data-urlencode", "-H", "--header", "-w", "--write-out", "-b", "--cookie"):
         for value in found.given.get(name, []):
             if (value.text or value.lead).startswith("@") or (name in ("--data-urlencode",) and "@" in (value.text or "@")):
-                call.doubt(f"{name} would send or read a file")
+                call.doubt(Reason("curl.sends_file", option=name))
             if "%output" in (value.text or ""):
-                call.doubt(f"{name} would write a file")
+                call.doubt(Reason("curl.writes_file", option=name))
             if value.text is None and not value.lead:
-                call.doubt(f"what {name} sends is known only when the line runs")
+                call.doubt(Reason("curl.unknown_data", option=name))
     _check_urls(call, [*found.operands, *found.given.get("--url", [])])
     if found.has("-O", "--remote-name"):
         call.write(Word(text=".", lead="."))
@@ -53,7 +65,7 @@ def _check_urls(call: ProgramCall, words: list[Word]) -> None:
     for word in words:
         text = word.text if word.text is not None else word.lead
         if not URL_PATTERN.match(text) or "://" in text.removeprefix("http://").removeprefix("https://"):
-            call.doubt(f"{word.text or word.dynamic} is not a plain http address")
+            call.doubt(Reason("network.url", url=word.shown))
 
 
 def check_rsync(call: ProgramCall) -> None:
@@ -62,11 +74,11 @@ def check_rsync(call: ProgramCall) -> None:
     call.check_home_settings(".popt")  # may define option aliases and programs to run instead
     for operand in found.operands:
         if ":" in (operand.text if operand.text is not None else operand.lead) or (operand.text is None and not operand.local):
-            call.doubt("one side may be on another computer, for which it starts another program")
+            call.doubt(Reason("rsync.remote"))
     if found.operands:
         call.write(found.operands[-1])
         if not found.operands[-1].single:
-            call.doubt("which of the names is the last one is known only when the line runs")
+            call.doubt(Reason("program.last_operand"))
 
 
 def check_docker(call: ProgramCall) -> None:
@@ -75,4 +87,4 @@ def check_docker(call: ProgramCall) -> None:
     )
     first = found.texts()[0] if found.operands else None
     if first not in ("ps", "images", "logs", "version", "info", "stats", "port", "inspect") and not found.has("--version", "-v"):
-        call.doubt("it starts programs outside the sandbox, or changes what runs there")
+        call.doubt(Reason("docker.command"))

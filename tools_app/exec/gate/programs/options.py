@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.shell.words import Word
+
+register_reasons(
+    {
+        "option.position": gettext_noop("{word} where an option could be"),
+        "option.name": gettext_noop("the option {name}"),
+        "option.value_missing": gettext_noop("the option {name} without a value"),
+        "option.value": gettext_noop("{word} as the value of {name}"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,7 @@ class ParsedArguments:
     given: dict[str, list[Word]] = field(default_factory=dict)
     operands: list[Word] = field(default_factory=list)
     after: int = 0  # number of words read, if parsing stops at the first operand
-    unknown: str = ""  # the first item not on the list, as text for people
+    unknown: Reason | None = None  # the first item not on the list
     listed: bool = False  # relies on no file name starting with a dash
 
     def has(self, *names: str) -> bool:
@@ -83,7 +93,7 @@ def parse_arguments(
         text = word.text
         if text is None:
             if not word.dashless:
-                parsed.unknown = f"{word.dynamic} where an option could stand"
+                parsed.unknown = Reason("option.position", word=word.shown)
                 break
             parsed.listed = parsed.listed or word.listed
         if text == "--":
@@ -120,7 +130,7 @@ def _parse_long(parsed: ParsedArguments, known: OptionSpec, text: str, following
     if prefix := next((each for each in known.prefixes if text.startswith(each)), None):
         parsed.given.setdefault(prefix, []).append(_literal_word(text.removeprefix(prefix)))
         return 0
-    parsed.unknown = f"the option {name}"
+    parsed.unknown = Reason("option.name", name=name)
     return 0
 
 
@@ -144,7 +154,7 @@ def _parse_short(parsed: ParsedArguments, known: OptionSpec, text: str, followin
             parsed.given.setdefault(name, []).append(_literal_word(rest))
             return 0
         if name not in known.alone:
-            parsed.unknown = f"the option {name}"
+            parsed.unknown = Reason("option.name", name=name)
             return 0
         parsed.given.setdefault(name, []).append(_literal_word(""))
     return 0
@@ -152,10 +162,10 @@ def _parse_short(parsed: ParsedArguments, known: OptionSpec, text: str, followin
 
 def _take_value(parsed: ParsedArguments, name: str, following: Sequence[Word]) -> int:
     if not following:
-        parsed.unknown = f"the option {name} without a value"
+        parsed.unknown = Reason("option.value_missing", name=name)
         return 0
     if not following[0].single:
-        parsed.unknown = f"{following[0].dynamic} as the value of {name}"
+        parsed.unknown = Reason("option.value", name=name, word=following[0].shown)
         return 0
     parsed.given.setdefault(name, []).append(following[0])
     return 1

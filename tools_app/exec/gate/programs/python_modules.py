@@ -6,8 +6,17 @@ Python looks for modules in the current directory first, so any of them may run 
 import os
 import sys
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs.invocation import ProgramCall
 from tools_app.exec.gate.shell.words import Word
+
+register_reasons(
+    {
+        "python.module": gettext_noop("the module {module} is not known to be safe"),
+        "python.second_file": gettext_noop("it writes to the second file"),
+        "python.test": gettext_noop("{test} is not a test in the workspace"),
+    }
+)
 
 PYTEST = """-q -qq -v -vv -vvv -x -s -l -k: -m: -n: -r: --lf --ff --sw --nf --tb= --maxfail= --durations= --co --collect-only
     --exitfirst --quiet --verbose --no-header --no-summary -rA -rs -rf --capture= --color= --last-failed --failed-first
@@ -33,7 +42,7 @@ MODULES: dict[str, str] = {
 def check_module(call: ProgramCall, name: Word, words: tuple[Word, ...]) -> None:
     """Check the module name after `-m` and its arguments."""
     if name.text not in MODULES:
-        call.doubt(f"the module {name.text or name.dynamic} is not on the list of those that run no code from the line")
+        call.doubt(Reason("python.module", module=name.shown))
         return
     if name.text == "pytest":
         check_pytest(call, words)
@@ -47,7 +56,7 @@ def check_module(call: ProgramCall, name: Word, words: tuple[Word, ...]) -> None
                 call.run_code(*found.given.get(option, []))
         case "json.tool":
             if len(found.operands) > 1 or any(not each.single for each in found.operands):
-                call.doubt("the second name is written to")
+                call.doubt(Reason("python.second_file"))
         case "venv" | "compileall" | "py_compile":
             for operand in found.operands:
                 call.write(operand, content=False)  # the content it writes does not come from the line
@@ -74,4 +83,4 @@ def _check_workspace_tests(call: ProgramCall, tests: list[Word]) -> None:
         for cwd in call.cwds or ():
             there = any(os.path.exists(os.path.join(cwd, each)) for each in (first, f"{first}.py"))
             if not first or not there or first in sys.stdlib_module_names:
-                call.doubt_files(f"{test.text or test.dynamic} is not a test of the workspace", "inline-code")
+                call.doubt_files(Reason("python.test", test=test.shown), "gate.inline-code")

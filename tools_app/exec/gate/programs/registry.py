@@ -2,6 +2,7 @@
 
 import re
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs import code, files, network, python_modules, wrappers
 from tools_app.exec.gate.programs import git as rules_git
 from tools_app.exec.gate.programs.code import INTERPRETERS, ArgumentRule
@@ -113,13 +114,23 @@ _SHARED_RULES: tuple[tuple[frozenset[str], ArgumentRule], ...] = (
 RULES: dict[str, ArgumentRule] = {name: rule for group, rule in reversed(_SHARED_RULES) for name in group} | _RULES
 ALIASES = {"nodejs": "node"}
 RUNS_WORKSPACE_CODE = split_names("make gmake npm pip pytest py.test cargo go")
+register_reasons(
+    {
+        "never_always.shell": gettext_noop("{program} is a shell"),
+        "never_always.multi_call": gettext_noop("{program} is a multi-call binary"),
+        "never_always.wrapper": gettext_noop("{program} starts other programs"),
+        "never_always.interpreter": gettext_noop("{program} is an interpreter"),
+        "never_always.workspace_code": gettext_noop("{program} runs code from the workspace"),
+        "never_always.powerful": gettext_noop("{program} can start other programs or change the system"),
+    }
+)
 NEVER_GRANTED = (
-    (SHELLS, "is a shell"),
-    (MULTI_CALL, "is a multi-call binary"),
-    (WRAPPERS, "starts other programs"),
-    (frozenset(INTERPRETERS), "is an interpreter"),
-    (RUNS_WORKSPACE_CODE, "runs code from the workspace"),
-    (VERSION_ONLY_PROGRAMS | {"docker"}, "can start other programs or change the system"),
+    (SHELLS, "never_always.shell"),
+    (MULTI_CALL, "never_always.multi_call"),
+    (WRAPPERS, "never_always.wrapper"),
+    (frozenset(INTERPRETERS), "never_always.interpreter"),
+    (RUNS_WORKSPACE_CODE, "never_always.workspace_code"),
+    (VERSION_ONLY_PROGRAMS | {"docker"}, "never_always.powerful"),
 )
 # Several versions of these can be installed side by side. In other names the number matters: diff3 is not diff.
 VERSIONED = COMPILERS | frozenset().union(*(group for group, _ in NEVER_GRANTED))
@@ -166,7 +177,7 @@ def canonical_names(*bases: str) -> frozenset[str]:
     return known - MULTI_CALL or known
 
 
-def why_never_granted(*bases: str) -> str:
-    """Why "always allow" is not offered; empty if it is."""
+def why_never_granted(*bases: str) -> Reason | None:
+    """Why "always allow" is not offered; None if it is."""
     names = sorted(canonical_names(*bases))
-    return next((f"{name} {what}" for name in names for group, what in NEVER_GRANTED if name in group), "")
+    return next((Reason(code, program=name) for name in names for group, code in NEVER_GRANTED if name in group), None)

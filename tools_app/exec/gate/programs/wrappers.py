@@ -6,11 +6,29 @@ The started program is then checked like any other, with its own argument rules.
 import re
 from dataclasses import replace
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.programs.invocation import ProgramCall, why_write_doubtful
 from tools_app.exec.gate.shell.variables import HARMLESS_NAME, HARMLESS_VALUE
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import split_names
 
+register_reasons(
+    {
+        "wrapper.time": gettext_noop("the duration is not a plain number"),
+        "wrapper.path": gettext_noop("it unsets PATH, so other programs could be found"),
+        "wrapper.variable": gettext_noop("it sets {name}, which can change what a program runs"),
+        "wrapper.some_variable": gettext_noop("it sets a variable, which can change what a program runs"),
+        "wrapper.placeholder": gettext_noop("the placeholder it replaces is only known at run time"),
+        "find.position": gettext_noop("{word} where an action could be"),
+        "find.value": gettext_noop("the value of {name} is only known at run time"),
+        "find.action": gettext_noop("{action} is not known to be a harmless test or action"),
+        "find.exec_end": gettext_noop("-exec has no end"),
+        "word.input": gettext_noop("a name from standard input"),
+        "word.found": gettext_noop("a path that find returns"),
+    }
+)
+
+FOUND_PATH = Reason("word.found")
 # Their options, and the number of operands before the program.
 SIMPLE_WRAPPERS: dict[str, tuple[str, int]] = {
     "nice": ("-n: --adjustment=", 0),
@@ -43,10 +61,10 @@ def unwrap_simple(call: ProgramCall) -> None:
     if found.unknown:
         return
     if any(word.text is None for word in rest[:before]) or len(rest) < before:
-        call.doubt("what it starts is known only when the line runs")
+        call.doubt(Reason("program.unknown_program"))
         return
     if call.name == "timeout" and not re.fullmatch(r"[0-9.]+[smhd]?", rest[0].text or ""):
-        call.doubt("the time is not a plain number")
+        call.doubt(Reason("wrapper.time"))
     if call.name == "flock":
         call.write(rest[0], content=False)
     call.start(rest[before:])
@@ -58,11 +76,11 @@ def unwrap_env(call: ProgramCall) -> None:
     if found.unknown:
         return
     if any(word.text in (None, "PATH") for name in ("-u", "--unset") for word in found.given.get(name, [])):
-        call.doubt("it takes PATH away, and then other programs may be found")
+        call.doubt(Reason("wrapper.path"))
     while rest and "=" in (rest[0].text or rest[0].lead):
         name, _, value = (rest.pop(0).text or "").partition("=")
         if not (HARMLESS_NAME.fullmatch(name) and HARMLESS_VALUE.fullmatch(value)):
-            call.doubt(f"it sets {name or 'a variable'}, which can change what a program runs")
+            call.doubt(Reason("wrapper.variable", name=name) if name else Reason("wrapper.some_variable"))
     if rest:
         call.start(rest)
 
@@ -74,9 +92,9 @@ def unwrap_xargs(call: ProgramCall) -> None:
         return  # without a command, xargs only prints its input
     mark = found.value("-I")
     if mark is not None and not mark.text:
-        call.doubt("the mark that it replaces is known only when the line runs")
+        call.doubt(Reason("wrapper.placeholder"))
         return
-    unknown = "a name from standard input"
+    unknown = Reason("word.input")
     if mark is None or mark.text is None:
         call.start([*rest, Word(single=False, dashless=False, local=False, dynamic=unknown)])
         return
@@ -88,7 +106,7 @@ def unwrap_find(call: ProgramCall) -> None:
     starts: list[Word] = []
     while words and (words[0].text is None or not words[0].text.startswith(("-", "(", ")", "!", ","))):
         if not words[0].dashless:
-            call.doubt(f"{words[0].dynamic} where an action could stand")
+            call.doubt(Reason("find.position", word=words[0].shown))
         call.listed = call.listed or words[0].listed
         starts.append(words.pop(0))
     while words:
@@ -99,13 +117,13 @@ def unwrap_find(call: ProgramCall) -> None:
                     starts.append(words.pop(0))
         elif word.text in FIND_VALUED:
             if not words or not (words[0].single or words[0].dashless):
-                call.doubt(f"the value of {word.text} is known only when the line runs")
+                call.doubt(Reason("find.value", name=word.text))
             call.listed = call.listed or any(each.listed for each in words[:1])
             words[:1] = []
         elif word.text == "-exec":
             words = _parse_find_action(call, words, starts, follows=any(each.text in ("-L", "-follow") for each in call.arguments))
         else:
-            call.doubt(f"{word.text or word.dynamic} is not on the list of tests and actions that change nothing")
+            call.doubt(Reason("find.action", action=word.shown))
             return
     call.reads_only = not call.starts
 
@@ -113,18 +131,18 @@ def unwrap_find(call: ProgramCall) -> None:
 def _parse_find_action(call: ProgramCall, words: list[Word], starts: list[Word], *, follows: bool) -> list[Word]:
     ends = [index for index, word in enumerate(words) if word.text == ";" or (word.text == "+" and words[index - 1].text == "{}")]
     if not ends:
-        call.doubt("the end of -exec is not found")
+        call.doubt(Reason("find.exec_end"))
         return []
     inside = not follows and all(
         not why_write_doubtful(start, call.cwds, call.context) for start in starts or [Word(text=".", lead=".")]
     )
     dashless = all(start.dashless for start in starts)
-    found = Word(text=None, single=False, dashless=dashless, local=inside, dynamic="a path that find finds")
-    call.start([found if word.text == "{}" else _replace_placeholder(word, "{}", found.dynamic) for word in words[: ends[0]]])
+    found = Word(text=None, single=False, dashless=dashless, local=inside, dynamic=FOUND_PATH)
+    call.start([found if word.text == "{}" else _replace_placeholder(word, "{}", FOUND_PATH) for word in words[: ends[0]]])
     return words[ends[0] + 1 :]
 
 
-def _replace_placeholder(word: Word, mark: str, what: str) -> Word:
+def _replace_placeholder(word: Word, mark: str, what: Reason) -> Word:
     text = word.text if word.text is not None else None
     if text is None or mark not in text:
         return word

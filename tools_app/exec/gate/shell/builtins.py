@@ -3,8 +3,13 @@
 import re
 from collections.abc import Sequence
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import GateReason, split_names
+from tools_app.exec.gate.types import split_names
+
+register_reasons(
+    {"gate.builtin": gettext_noop("The shell builtin {name} can change or evaluate something, at least with these arguments.")}
+)
 
 # bash 5.2's `compgen -b`, and reserved words that a parser may take for commands.
 BUILTINS = split_names(""". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown
@@ -22,7 +27,7 @@ ONE_OPERAND = split_names("-a -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z
 TWO_OPERANDS = split_names("= == != < > -eq -ne -lt -le -gt -ge -ef -nt -ot")
 
 
-def find_builtin_doubt(name: str, arguments: Sequence[Word]) -> GateReason | None:
+def find_builtin_doubt(name: str, arguments: Sequence[Word]) -> Reason | None:
     """Why this builtin needs approval; None if it runs nothing."""
     texts = [argument.text for argument in arguments]
     match name:
@@ -50,7 +55,7 @@ def find_builtin_doubt(name: str, arguments: Sequence[Word]) -> GateReason | Non
             harmless = False
     if harmless:
         return None
-    return GateReason("builtin", f"The shell command {name} can change or evaluate something, at least with these arguments.")
+    return Reason("gate.builtin", name=name)
 
 
 def _is_plain_printf(texts: Sequence[str | None]) -> bool:

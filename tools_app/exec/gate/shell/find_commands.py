@@ -7,6 +7,7 @@ sees it. Follows `cd` through the line. Resolves no programs and knows no rules 
 from collections.abc import Iterable
 from dataclasses import replace
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.shell.builtins import BUILTINS, find_builtin_doubt
 from tools_app.exec.gate.shell.directories import Cwds, changes_directory, cwds_after_cd, merge_cwds
 from tools_app.exec.gate.shell.findings import ShellCommand, TooManyCommands, WalkResult
@@ -14,9 +15,33 @@ from tools_app.exec.gate.shell.shfmt import Node
 from tools_app.exec.gate.shell.variables import ASSIGNABLE_NAME, find_assignment_doubt, is_plain_arithmetic
 from tools_app.exec.gate.shell.word_walk import KNOWN_FIELDS, ExitCwds, WordWalker
 from tools_app.exec.gate.shell.words import Variables, Word
-from tools_app.exec.gate.types import ExecContext, GateReason
+from tools_app.exec.gate.types import ExecContext
+
+register_reasons(
+    {
+        "gate.time": gettext_noop("The word “time” is in the middle of the command line, where it can be a program."),
+        "gate.syntax.function": gettext_noop("The command line defines a function."),
+        "gate.syntax.coprocess": gettext_noop("The command line starts a coprocess."),
+        "gate.syntax.declaration": gettext_noop("The command line declares or exports variables."),
+        "gate.syntax.let": gettext_noop("The command line evaluates arithmetic."),
+        "gate.syntax.arithmetic": gettext_noop("The command line evaluates arithmetic with variables."),
+        "gate.syntax.test": gettext_noop("The command line uses a test that is not on the allowlist: {test}."),
+        "gate.fork-bomb": gettext_noop("The function {name} starts itself again: a fork bomb."),
+        "gate.arithmetic.loop": gettext_noop("The loop calculates with variables, and bash evaluates their text."),
+        "gate.arithmetic.test": gettext_noop("The test {operator} evaluates the text of its operands."),
+        "gate.assignment.loop": gettext_noop("The loop changes {name}, which can change what other commands do."),
+        "gate.command-name": gettext_noop("The name of a command is only known at run time; it contains {part}."),
+    }
+)
 
 MAX_COMMANDS = 200
+SYNTAX_DOUBTS = {
+    "FuncDecl": Reason("gate.syntax.function"),
+    "CoprocClause": Reason("gate.syntax.coprocess"),
+    "DeclClause": Reason("gate.syntax.declaration"),
+    "LetClause": Reason("gate.syntax.let"),
+    "ArithmCmd": Reason("gate.syntax.arithmetic"),
+}
 
 
 def walk_tree(tree: Node, context: ExecContext) -> WalkResult:
@@ -110,7 +135,7 @@ class Walker(WordWalker):
             case "TimeClause":
                 # After a pipe, bash runs it as a program; only at the very beginning of the line is it certainly the keyword.
                 if node["Pos"]["Offset"] != self.first:
-                    self.doubt("time", "The word time stands in the middle of the line, where it can be a program.")
+                    self.doubt("gate.time")
                 return self.statement(node["Stmt"], cwds) if "Stmt" in node else (cwds, cwds)
             case "ArithmCmd" if is_plain_arithmetic(node.get("X"), self.variables):
                 pass
@@ -121,20 +146,13 @@ class Walker(WordWalker):
     def visit_unknown(self, node: Node) -> None:
         """Record a doubt about an unknown node type, and visit its content anyway."""
         kind = node["Type"]
-        what = {
-            "FuncDecl": "defines a function",
-            "CoprocClause": "starts a co-process",
-            "DeclClause": "declares or exports variables",
-            "LetClause": "evaluates arithmetic",
-            "ArithmCmd": "evaluates arithmetic with variables",
-        }.get(kind, f"uses shell syntax that is not on the list: {kind}")
-        self.doubt("syntax", f"The line {what}.")
+        self.found.doubts.append(SYNTAX_DOUBTS.get(kind) or Reason("gate.syntax.kind", kind=kind))
         count = len(self.found.commands)
         self.anything(node, None)
         if kind == "FuncDecl":
             name = node["Name"]["Value"]
             if _runs_concurrently(node) and any(command.name.text == name for command in self.found.commands[count:]):
-                self.found.refused.append(GateReason("fork-bomb", f"The function {name} starts itself again: a fork bomb."))
+                self.found.refused.append(Reason("gate.fork-bomb", name=name))
 
     def branch(self, node: Node, cwds: Cwds) -> Cwds:
         self.check(node, "IfClause")
@@ -162,13 +180,13 @@ class Walker(WordWalker):
             expressions = [node.get(name) for name in ("Init", "Cond", "Post")]
             # `i=0` inside (( )) assigns a number, but the previous value of i is unknown.
             if not all(is_plain_arithmetic(each, self.variables) for each in expressions):
-                self.doubt("arithmetic", "The loop calculates with variables, whose text bash evaluates.")
+                self.doubt("gate.arithmetic.loop")
             self.anything(expressions, None)
             return
         self.check(node, "WordIter")
         name = node["Name"]["Value"]
         if not ASSIGNABLE_NAME.fullmatch(name):
-            self.doubt("assignment", f"The loop changes {name}, which can change what other commands do.")
+            self.doubt("gate.assignment.loop", name=name)
         for item in node.get("Items", []):
             self.word(item)
 
@@ -185,11 +203,11 @@ class Walker(WordWalker):
                 if node["Op"] in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge") and not all(
                     is_plain_arithmetic(node[side], self.variables) for side in ("X", "Y")
                 ):
-                    self.doubt("arithmetic", f"The test {node['Op']} evaluates the text of its operands.")
+                    self.doubt("gate.arithmetic.test", operator=node["Op"])
                 self.test(node["X"])
                 self.test(node["Y"])
             case kind:
-                self.doubt("syntax", f"The line uses a test that is not on the list: {node.get('Op', kind)}.")
+                self.doubt("gate.syntax.test", test=node.get("Op", kind))
                 self.anything(node, None)
 
     # Simple commands and their words.
@@ -218,7 +236,7 @@ class Walker(WordWalker):
     def named(self, command: ShellCommand, node: Node, cwds: Cwds) -> ExitCwds:
         name = command.name.text
         if name is None:
-            self.doubt("command-name", f"The name of a command is known only when the line runs: it has {command.name.dynamic}.")
+            self.doubt("gate.command-name", part=command.name.shown)
             self.mark(node, "program", "known only when the line runs")
             return None, None
         command.builtin = name in BUILTINS

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from clawsite.infra.reasons import Reason
 from tools_app.exec.gate.shell.directories import Cwds
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import GateReason, PartKind
+from tools_app.exec.gate.types import PartKind
 
 
 @dataclass(slots=True)
@@ -29,9 +30,9 @@ class Redirection:
 class WalkResult:
     commands: list[ShellCommand] = field(default_factory=list)
     writes: list[Redirection] = field(default_factory=list)
-    doubts: list[GateReason] = field(default_factory=list)
+    doubts: list[Reason] = field(default_factory=list)
     marks: list[tuple[int, int, PartKind, str]] = field(default_factory=list)  # in bytes
-    refused: list[GateReason] = field(default_factory=list)
+    refused: list[Reason] = field(default_factory=list)
     only_command: bool = False  # a single simple command with nothing around it
 
 

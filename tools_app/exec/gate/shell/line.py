@@ -3,8 +3,20 @@
 import re
 import unicodedata
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.core.hidden_characters import INVISIBLE_RANGES
-from tools_app.exec.gate.types import GateReason
+
+register_reasons(
+    {
+        "gate.bytes": gettext_noop("The command line contains bytes that are not UTF-8."),
+        "gate.blank": gettext_noop("The command line is empty."),
+        "gate.size": gettext_noop("The command line has {size} bytes; the limit is {limit}."),
+        "gate.characters": gettext_noop("The command line contains control or invisible characters: {characters}."),
+        "gate.continuation.joined": gettext_noop("A backslash at the end of a line joins two words, which hides what runs."),
+        "gate.continuation.hidden": gettext_noop("A continued line together with a comment or a here-document can hide a command."),
+        "gate.continuation.end": gettext_noop("The command line ends in a backslash."),
+    }
+)
 
 MAX_LINE_BYTES = 16 * 1024
 
@@ -15,19 +27,19 @@ CONTINUATION = re.compile(r"(?<![ \t])\\\n")
 ENDS_IN_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 
 
-def find_rejections(line: str) -> tuple[GateReason, ...]:
+def find_rejections(line: str) -> tuple[Reason, ...]:
     """Why the line can't be approved: approvers would not see what it does, or it is empty or too long."""
     try:
         size = len(line.encode())
     except UnicodeEncodeError:
-        return (GateReason("bytes", "The line holds bytes that are not UTF-8."),)
+        return (Reason("gate.bytes"),)
     if not line.strip():
-        return (GateReason("blank", "The line is empty."),)
+        return (Reason("gate.blank"),)
     if size > MAX_LINE_BYTES:
-        return (GateReason("size", f"The line has {size:,} bytes; {MAX_LINE_BYTES:,} is the most."),)
+        return (Reason("gate.size", size=size, limit=MAX_LINE_BYTES),)
     if hidden := sorted({character for character in line if _is_hidden(character)}):
         names = ", ".join(f"U+{ord(character):04X}" for character in hidden[:5])
-        return (GateReason("characters", f"The line holds control or invisible characters: {names}."),)
+        return (Reason("gate.characters", characters=names),)
     return ()
 
 
@@ -41,13 +53,13 @@ def _is_hidden(character: str) -> bool:
     return INVISIBLE_CHARACTERS.match(character) is not None
 
 
-def find_spelling_doubts(line: str) -> tuple[GateReason, ...]:
+def find_spelling_doubts(line: str) -> tuple[Reason, ...]:
     """Valid spellings that parsers are known to read differently from bash."""
     if "\\\n" in line:
         if CONTINUATION.search(line):
-            return (GateReason("continuation", "A backslash at the end of a line joins two words; that hides what is run."),)
+            return (Reason("gate.continuation.joined"),)
         if "#" in line or "<<" in line:
-            return (GateReason("continuation", "A continued line together with a comment or a here-document can hide a command."),)
+            return (Reason("gate.continuation.hidden"),)
     if ENDS_IN_BACKSLASH.search(line):
-        return (GateReason("continuation", "The line ends in a backslash."),)
+        return (Reason("gate.continuation.end"),)
     return ()

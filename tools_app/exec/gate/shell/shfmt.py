@@ -8,10 +8,25 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
+
 Node = dict[str, Any]
 
 TIMEOUT_SECONDS = 1.0
 MAX_JSON_BYTES = 32 * 1024 * 1024  # three times the tree size of the densest 16 KiB line
+
+
+register_reasons(
+    {
+        "parser.missing": gettext_noop("the program shfmt is not installed"),
+        "parser.start": gettext_noop("shfmt can't be started: {error}"),
+        "parser.timeout": gettext_noop("shfmt took more than {seconds} s"),
+        "parser.silent": gettext_noop("shfmt exited without a result"),
+        "parser.size": gettext_noop("the syntax tree is too large"),
+        "parser.unreadable": gettext_noop("the syntax tree can't be read"),
+        "parser.type": gettext_noop("the syntax tree has an unexpected type"),
+    }
+)
 
 
 class ParseFailed(Exception):
@@ -20,6 +35,10 @@ class ParseFailed(Exception):
 
 class ParserUnavailable(Exception):
     """shfmt is missing, too slow, or returned something unexpected: nothing is known about the line."""
+
+    def __init__(self, problem: Reason) -> None:
+        super().__init__(problem.text)
+        self.problem = problem
 
 
 @lru_cache(maxsize=1)
@@ -32,7 +51,7 @@ def find_shfmt() -> str | None:
 async def parse_line(line: str) -> Node:
     program = find_shfmt()
     if program is None:
-        raise ParserUnavailable("the program shfmt is not installed")
+        raise ParserUnavailable(Reason("parser.missing"))
     try:
         process = await asyncio.create_subprocess_exec(
             program,
@@ -45,25 +64,25 @@ async def parse_line(line: str) -> Node:
             env={},
         )
     except OSError as error:
-        raise ParserUnavailable(f"shfmt cannot be started: {error.strerror}") from error
+        raise ParserUnavailable(Reason("parser.start", error=error.strerror)) from error
     try:
         out, errors = await asyncio.wait_for(process.communicate(line.encode()), TIMEOUT_SECONDS)
     except TimeoutError as error:
-        raise ParserUnavailable(f"shfmt took more than {TIMEOUT_SECONDS:g} s") from error
+        raise ParserUnavailable(Reason("parser.timeout", seconds=f"{TIMEOUT_SECONDS:g}")) from error
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
         if process.returncode != 1 or not errors.strip():  # it exits with 1 for lines it can't parse
-            raise ParserUnavailable("shfmt ended without an answer")
+            raise ParserUnavailable(Reason("parser.silent"))
         raise ParseFailed(errors.decode(errors="replace").strip().splitlines()[0])
     if len(out) > MAX_JSON_BYTES:
-        raise ParserUnavailable("the syntax tree is too large")
+        raise ParserUnavailable(Reason("parser.size"))
     try:
         tree = json.loads(out)
     except (ValueError, RecursionError) as error:
-        raise ParserUnavailable("the syntax tree cannot be read") from error
+        raise ParserUnavailable(Reason("parser.unreadable")) from error
     if not isinstance(tree, dict) or tree.get("Type") != "File":
-        raise ParserUnavailable("unexpected syntax tree type")
+        raise ParserUnavailable(Reason("parser.type"))
     return tree

@@ -3,9 +3,22 @@
 import re
 from collections.abc import Iterator
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.shell.shfmt import Node
 from tools_app.exec.gate.shell.words import Variables, Word, read_word
-from tools_app.exec.gate.types import GateReason
+
+register_reasons(
+    {
+        "gate.assignment.index": gettext_noop("The command line assigns to {name} by index, as a list, or by appending."),
+        "gate.assignment.value": gettext_noop("The value assigned to {name} is not a plain name."),
+        "gate.assignment.command": gettext_noop("The command line sets {name} for a command, which can change what it runs."),
+        "gate.assignment.name": gettext_noop("The command line changes {name}, which can change what other commands do."),
+        "gate.expansion.unknown": gettext_noop("The meaning of the expansion {expansion} is unknown."),
+        "gate.expansion.lookup": gettext_noop("The expansion {expansion} looks up or evaluates something else."),
+        "gate.expansion.operator": gettext_noop("The expansion {expansion} assigns or evaluates (operator {operator})."),
+        "gate.arithmetic.slice": gettext_noop("The slice in {expansion} is calculated from text that bash would evaluate."),
+    }
+)
 
 # Names with a meaning to bash or programs are uppercase, except these two.
 ASSIGNABLE_NAME = re.compile(r"(?!(?:histchars|auto_resume)$)(?:[a-z][a-z0-9_]*|[A-Z])")
@@ -72,38 +85,38 @@ def _is_number(value: Node | None) -> bool:
     return parts[0]["Type"] == "ArithmExp" or (parts[0]["Type"] == "Lit" and bool(WHOLE_NUMBER.fullmatch(parts[0]["Value"])))
 
 
-def find_assignment_doubt(assign: Node, value: Word | None, *, before_command: bool) -> GateReason | None:
+def find_assignment_doubt(assign: Node, value: Word | None, *, before_command: bool) -> Reason | None:
     name = assign["Name"]["Value"]
     if not assign.keys() <= {"Pos", "End", "Name", "Value"}:
-        return GateReason("assignment", f"The line assigns to {name} by index, as a list or by adding to it.")
+        return Reason("gate.assignment.index", name=name)
     if HARMLESS_NAME.fullmatch(name):
         text = "" if value is None else value.text
         allowed = ZONE_VALUE if name == "TZ" else HARMLESS_VALUE
         if text is not None and allowed.fullmatch(text):
             return None
-        return GateReason("assignment", f"The value given to {name} is not a plain name.")
+        return Reason("gate.assignment.value", name=name)
     if before_command:
-        return GateReason("assignment", f"The line sets {name} for a command, which can change what it runs.")
+        return Reason("gate.assignment.command", name=name)
     if not ASSIGNABLE_NAME.fullmatch(name):
-        return GateReason("assignment", f"The line changes {name}, which can change what other commands do.")
+        return Reason("gate.assignment.name", name=name)
     return None
 
 
-def find_parameter_doubt(node: Node, variables: Variables) -> GateReason | None:
+def find_parameter_doubt(node: Node, variables: Variables) -> Reason | None:
     """Why an expansion is not plain: it evaluates its value, assigns, or looks up other names."""
     name = node.get("Param", {}).get("Value", "")
     shown = f"${{{name}…}}"
     if not PARAMETER.fullmatch(name):
-        return GateReason("expansion", f"The expansion {shown} is not understood.")
+        return Reason("gate.expansion.unknown", expansion=shown)
     known = {"Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param", "Length", "Exp", "Repl", "Slice"}
     if not node.keys() <= known:
-        return GateReason("expansion", f"The expansion {shown} looks up or evaluates something else.")
+        return Reason("gate.expansion.lookup", expansion=shown)
     if (expansion := node.get("Exp")) and expansion["Op"] not in PLAIN_OPERATORS:
-        return GateReason("expansion", f"The expansion {shown} assigns or evaluates (operator {expansion['Op']}).")
+        return Reason("gate.expansion.operator", expansion=shown, operator=expansion["Op"])
     if slice_ := node.get("Slice"):
         for bound in ("Offset", "Length"):
             if bound in slice_ and not is_plain_arithmetic(slice_[bound], variables):
-                return GateReason("arithmetic", f"The slice of {shown} is calculated from something that bash would evaluate.")
+                return Reason("gate.arithmetic.slice", expansion=shown)
     return None
 
 

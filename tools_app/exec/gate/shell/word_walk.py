@@ -4,13 +4,34 @@ Node types and their fields are an allowlist here as well. Statements inside a w
 """
 
 import os
+from typing import Any
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.shell.directories import Cwds
 from tools_app.exec.gate.shell.findings import Redirection, WalkResult
 from tools_app.exec.gate.shell.shfmt import Node
 from tools_app.exec.gate.shell.variables import collect_variables, find_parameter_doubt, is_plain_arithmetic
 from tools_app.exec.gate.shell.words import Word, read_word
-from tools_app.exec.gate.types import GateReason, PartKind
+from tools_app.exec.gate.types import PartKind
+
+register_reasons(
+    {
+        "gate.syntax.field": gettext_noop("The command line uses shell syntax that is not on the allowlist: {kind} with {field}."),
+        "gate.syntax.kind": gettext_noop("The command line uses shell syntax that is not on the allowlist: {kind}."),
+        "gate.syntax.word": gettext_noop("The command line has a kind of word that is not on the allowlist."),
+        "gate.expansion.locale": gettext_noop('The command line has a $"…" text, which is looked up and replaced.'),
+        "gate.substitution.command": gettext_noop("The command line runs a command inside another ($(…) or `…`)."),
+        "gate.substitution.process": gettext_noop("The command line runs a command behind a file name, <(…) or >(…)."),
+        "gate.substitution.arithmetic": gettext_noop("The command line evaluates arithmetic with variables."),
+        "gate.substitution.kind": gettext_noop("The command line uses a substitution that is not on the allowlist: {kind}."),
+        "gate.redirect.variable": gettext_noop("A redirection stores its number in a variable."),
+        "gate.redirect.unknown": gettext_noop(
+            "A redirection uses a file that is only known at run time; its name contains {part}."
+        ),
+        "gate.redirect.operator": gettext_noop("The redirection {operator} is not on the allowlist."),
+        "gate.network": gettext_noop("A redirection opens a network connection: {target}."),
+    }
+)
 
 ExitCwds = tuple[Cwds, Cwds]  # after success, after failure
 
@@ -38,6 +59,11 @@ KNOWN_FIELDS: dict[str, frozenset[str]] = {
 }
 WRITING_OPERATORS = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 COPYING_OPERATORS = frozenset({">&", "<&"})
+SUBSTITUTIONS = {
+    "CmdSubst": Reason("gate.substitution.command"),
+    "ProcSubst": Reason("gate.substitution.process"),
+    "ArithmExp": Reason("gate.substitution.arithmetic"),
+}
 HEREDOC_OPERATORS = frozenset({"<<", "<<-"})
 
 
@@ -49,8 +75,8 @@ class WordWalker:
     def statement(self, node: Node, cwds: Cwds) -> ExitCwds:
         raise NotImplementedError
 
-    def doubt(self, code: str, text: str) -> None:
-        self.found.doubts.append(GateReason(code, text))
+    def doubt(self, code: str, **params: Any) -> None:
+        self.found.doubts.append(Reason(code, **params))
 
     def mark(self, node: Node, kind: PartKind, note: str = "") -> None:
         self.found.marks.append((node["Pos"]["Offset"], node["End"]["Offset"], kind, note))
@@ -60,7 +86,7 @@ class WordWalker:
             if name in ("Type", "Pos", "End") or name in KNOWN_FIELDS[kind]:
                 continue
             if not (isinstance(value, dict) and value.keys() == POSITION_FIELDS):
-                self.doubt("syntax", f"The line uses shell syntax that is not on the list: {kind} with {name}.")
+                self.doubt("gate.syntax.field", kind=kind, field=name)
 
     def anything(self, node: object, cwds: Cwds) -> None:
         """Visit every statement below this node."""
@@ -76,7 +102,7 @@ class WordWalker:
 
     def word(self, node: Node, *, mark: bool = False) -> Word:
         if not node.keys() <= {"Type", "Pos", "End", "Parts"}:
-            self.doubt("syntax", "The line holds a word of a kind that is not on the list.")
+            self.doubt("gate.syntax.word")
         if mark:
             self.mark(node, "argument")
         for part in node.get("Parts", []):
@@ -89,7 +115,7 @@ class WordWalker:
                 return
             case "DblQuoted":
                 if node.get("Dollar"):
-                    self.doubt("expansion", 'The line holds a $"…" text, which is looked up and replaced.')
+                    self.doubt("gate.expansion.locale")
                 for part in node.get("Parts", []):
                     self.part(part)
             case "ParamExp":
@@ -99,12 +125,7 @@ class WordWalker:
             case "ArithmExp" if is_plain_arithmetic(node.get("X"), self.variables):
                 return
             case kind:
-                what = {
-                    "CmdSubst": "runs a command inside another ($(…) or `…`)",
-                    "ProcSubst": "runs a command behind a file name, <(…) or >(…)",
-                    "ArithmExp": "evaluates arithmetic with variables",
-                }.get(kind, f"uses shell syntax that is not on the list: {kind}")
-                self.doubt("substitution", f"The line {what}.")
+                self.found.doubts.append(SUBSTITUTIONS.get(kind) or Reason("gate.substitution.kind", kind=kind))
                 self.mark(node, "substitution")
                 self.anything(node, None)
 
@@ -125,7 +146,7 @@ class WordWalker:
         self.check(node, "Redirect")
         self.mark(node, "redirect")
         if "{" in node.get("N", {}).get("Value", ""):
-            self.doubt("redirect", "A redirection stores its number in a variable.")
+            self.doubt("gate.redirect.variable")
         operator = node["Op"]
         target = self.word(node["Word"])
         if operator in HEREDOC_OPERATORS:
@@ -135,13 +156,13 @@ class WordWalker:
         if operator == "<<<":
             return
         if target.text is None:
-            self.doubt("redirect", f"A redirection goes to a file known only when the line runs: it has {target.dynamic}.")
+            self.doubt("gate.redirect.unknown", part=target.shown)
             return
         if operator in COPYING_OPERATORS and (target.text == "-" or target.text.removesuffix("-").isdecimal()):
             return
         if os.path.normpath(target.text).startswith(("/dev/tcp", "/dev/udp", "//dev/tcp", "//dev/udp")):
-            self.doubt("network", f"A redirection opens a network connection: {target.text}.")
+            self.doubt("gate.network", target=target.text)
         elif operator in WRITING_OPERATORS or operator == ">&":
             self.found.writes.append(Redirection(target, cwds))
         elif operator != "<":
-            self.doubt("redirect", f"The redirection {operator} is not on the list.")
+            self.doubt("gate.redirect.operator", operator=operator)

@@ -10,8 +10,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 from tools_app.exec.gate.shell.shfmt import Node
 
+register_reasons(
+    {
+        "word.escapes": gettext_noop("a $'…' text with escapes"),
+        "word.tilde": gettext_noop("a ~ path"),
+        "word.braces": gettext_noop("a brace expansion"),
+        "word.glob": gettext_noop("a glob"),
+        "word.expansion": gettext_noop("an expansion"),
+        "word.variable": gettext_noop("the variable ${name}"),
+    }
+)
+
+TILDE, GLOB, HOME = Reason("word.tilde"), Reason("word.glob"), Reason("word.variable", name="HOME")
 GLOB_CHARACTERS = re.compile(r"[*?\[]")
 SPLITTING_CHARACTERS = re.compile(r"[\s*?\[\]~{}\\]")  # unquoted, a value with one of these may be split or expanded
 ABSOLUTE_VARIABLES = frozenset({"HOME", "PWD"})  # the command's environment sets them to absolute paths
@@ -28,7 +41,11 @@ class Word:
     dashless: bool = True  # nothing it becomes starts with a dash
     local: bool = True  # nothing it becomes is an absolute path or contains ..
     listed: bool = False  # dashless only if no file name in the directory starts with a dash
-    dynamic: str = ""  # why the text is uncertain, for people
+    dynamic: Reason | None = None  # why the text is uncertain
+
+    @property
+    def shown(self) -> str | Reason:
+        return self.text or self.dynamic or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +60,7 @@ class Variables:
 @dataclass(frozen=True, slots=True)
 class _WordPiece:
     text: str | None  # None: unknown
-    what: str = ""
+    what: Reason | None = None
     single: bool = True
     splits: bool = False  # may become several words that start with anything
     dashless: bool = False
@@ -97,7 +114,7 @@ def _is_local(pieces: list[_WordPiece]) -> bool:
     if any(".." in text for text in texts) or not is_local("".join(texts)):
         return False
     # In older shells, .* also matches the parent directory.
-    return not any(_ends_in_dot(left) and right.what == "a glob" for left, right in pairwise(pieces))
+    return not any(_ends_in_dot(left) and right.what == GLOB for left, right in pairwise(pieces))
 
 
 def _ends_in_dot(piece: _WordPiece) -> bool:
@@ -113,7 +130,7 @@ def _split_pieces(node: Node, variables: Variables) -> Iterator[_WordPiece]:
             case "Lit":
                 yield from _split_unquoted(part["Value"], first=index == 0, braces=braces)
             case "SglQuoted" if part.get("Dollar") and "\\" in part.get("Value", ""):
-                yield _WordPiece(None, "a $'…' text with escapes")
+                yield _WordPiece(None, Reason("word.escapes"))
             case "SglQuoted":
                 yield _WordPiece(part.get("Value", ""))  # '' has no value
             case "DblQuoted":
@@ -130,10 +147,10 @@ def _split_pieces(node: Node, variables: Variables) -> Iterator[_WordPiece]:
 
 def _split_unquoted(raw: str, *, first: bool, braces: bool) -> Iterator[_WordPiece]:
     if first and raw.startswith("~"):
-        yield _WordPiece(None, "a ~ path", dashless=True)
+        yield _WordPiece(None, TILDE, dashless=True)
         return
     if re.search(r"[=:]~", raw):  # bash also expands it there, in words that look like assignments
-        yield _WordPiece(None, "a ~ path")
+        yield _WordPiece(None, TILDE)
         return
     if raw == "[":
         yield _WordPiece(raw)  # the command `[`; a glob would also need the closing bracket
@@ -147,17 +164,17 @@ def _split_unquoted(raw: str, *, first: bool, braces: bool) -> Iterator[_WordPie
     if at:
         yield _WordPiece(re.sub(r"\\(.)", r"\1", raw[:at], flags=re.DOTALL))
     if bare[at] == "{":
-        yield _WordPiece(None, "a brace expansion", single=False, local=is_local(raw[at:]) and "/" not in raw[at:])
+        yield _WordPiece(None, Reason("word.braces"), single=False, local=is_local(raw[at:]) and "/" not in raw[at:])
     else:
-        yield _WordPiece(None, "a glob", single=False, dashless=True, local=is_local(raw[at:]), listed=True)
+        yield _WordPiece(None, GLOB, single=False, dashless=True, local=is_local(raw[at:]), listed=True)
 
 
 def _read_expansion(part: Node, variables: Variables, *, quoted: bool) -> _WordPiece:
     if part["Type"] != "ParamExp":
-        return _WordPiece(None, "an expansion", single=quoted, splits=not quoted)
+        return _WordPiece(None, Reason("word.expansion"), single=quoted, splits=not quoted)
     name = part.get("Param", {}).get("Value", "")
     plain = part.keys() <= {"Type", "Pos", "End", "Dollar", "Short", "Rbrace", "Param"}
-    what = f"the variable ${name}"
+    what = Reason("word.variable", name=name)
     if name in variables.numbers:
         return _WordPiece(None, what, local=True)
     if name in ABSOLUTE_VARIABLES and plain and quoted:
@@ -178,6 +195,5 @@ def _read_expansion(part: Node, variables: Variables, *, quoted: bool) -> _WordP
         dashless=all(value.dashless for value in values),
         local=no_dots and all(value.local for value in values),
         listed=any(value.listed for value in values),
-        filled=name in variables.certain
-        and all(value.text != "" and (value.text or value.dynamic == "a glob") for value in values),
+        filled=name in variables.certain and all(value.text != "" and (value.text or value.dynamic == GLOB) for value in values),
     )

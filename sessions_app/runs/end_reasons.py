@@ -1,0 +1,37 @@
+"""Why a run ended or is waiting: the codes of `Run.reason`, with their texts. Pure."""
+
+from clawsite.infra.reasons import Reason, gettext_noop, register_reasons, registered_reasons
+
+register_reasons(
+    {
+        "run.timeout": gettext_noop("it timed out"),
+        "run.cut": gettext_noop("the answer was cut off"),
+        "run.unavailable": gettext_noop("the model could not be reached"),
+        "run.rate_limit": gettext_noop("the model’s rate limit was reached"),
+        "run.billing": gettext_noop("the model provider account is out of credit"),
+        "run.auth": gettext_noop("the model provider rejected the API key"),
+        "run.context_overflow": gettext_noop("the chat is too long for the model"),
+        "run.format": gettext_noop("the model provider rejected the request"),
+        "run.empty": gettext_noop("the model returned an empty answer"),
+        "run.poisoned": gettext_noop("its worker crashed repeatedly"),
+        "run.turns_used_up": gettext_noop("the turn limit was reached"),
+        "run.internal": gettext_noop("an internal error"),
+        "run.rpc": gettext_noop("the user stopped it"),
+        "run.stop": gettext_noop("the user stopped it"),
+        "run.operator": gettext_noop("an operator stopped it"),
+        "run.withdrawn": gettext_noop("the message was recalled"),
+        "run.session-reset": gettext_noop("the chat was reset"),
+        "run.session-delete": gettext_noop("the chat was deleted"),
+        "run.share-ended": gettext_noop("its user can no longer write in this chat"),
+        "run.nothing_to_compact": gettext_noop("there was nothing to summarize"),
+        "run.frozen": gettext_noop("frozen by an operator"),
+        "run.approval": gettext_noop("a command needs approval"),
+        "run.child": gettext_noop("the agent of another chat is working"),
+        "run.other": "{code}",
+    }
+)
+
+
+def end_reason(code: str) -> Reason:
+    """Return the reason for a code of `Run.reason`. Codes without a text, such as finish reasons, are shown unchanged."""
+    return Reason(f"run.{code}") if f"run.{code}" in registered_reasons() else Reason("run.other", code=code)
