@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
-from django.utils.module_loading import autodiscover_modules
 from prometheus_client import CollectorRegistry, Gauge
 
 from clawsite.cli.doctor.host import check_periodic_tasks
@@ -22,21 +21,15 @@ from clawsite.infra.observability import metrics
 from clawsite.infra.periodic import PeriodicTask, TaskRunner
 from clawsite.infra.process import host as hosting
 from clawsite.infra.process.host import Host
+from tests.harness.hosting import ROLES, forget_registrations_after
 from tests.unit.gateway_fakes import Clock
 
 NAME = "water the plants"
-ROLES: tuple[periodic.Role, ...] = ("worker", "web")
 
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unregister what a test registered, but keep what apps register when a test imports them first."""
-    for role in ROLES:
-        autodiscover_modules(f"{role}_tasks")
-    monkeypatch.setattr(periodic, "_tasks", dict(periodic._tasks))
-    monkeypatch.setattr(
-        hosting, "_start_functions", {role: list(functions) for role, functions in hosting._start_functions.items()}
-    )
+    forget_registrations_after(monkeypatch)
 
 
 def value(name: str) -> float | None:
