@@ -15,7 +15,7 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError
 from clawsite.infra.process.identity import identity_of
 from sessions_app.models import Session
-from sessions_app.runs import lifecycle, tool_calls
+from sessions_app.runs import lifecycle, tool_calls, workers
 from tests.harness.commands import allow_all_commands, exec_prompt, find_processes, require_approval, unique_sleep
 from tests.harness.worker import WorkerHarness, transcript_of
 from tools_app.approvals import approvers, command_decision
@@ -25,7 +25,6 @@ from tools_app.exec import planning
 from tools_app.exec.environment import build_environment
 from tools_app.exec.plan import ExecPlan
 from tools_app.exec.processes import commands, keeper, spawn
-from tools_app.exec.processes.keeper import CommandManager
 from tools_app.models import Approval, Command
 
 _numbers = itertools.count(1)
@@ -243,15 +242,13 @@ def checks_pid_only(monkeypatch) -> None:
 
 
 def drops_requests_on_exit(monkeypatch) -> None:
-    close = CommandManager.close
+    drain = workers.mark_draining
 
-    async def forgetful(self, *args):
-        from clawsite.infra import db
+    def forgetful(worker: str) -> None:
+        Approval.objects.filter(status="pending").update(status="void")
+        drain(worker)
 
-        await db.write(Approval.objects.filter(status="pending").update, status="void")
-        await close(self, *args)
-
-    monkeypatch.setattr(CommandManager, "close", forgetful)
+    monkeypatch.setattr(workers, "mark_draining", forgetful)
 
 
 def lets_last_decision_win(monkeypatch) -> None:
