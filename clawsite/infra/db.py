@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import metrics
+from clawsite.infra.write_turn import take_write_turn
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +207,7 @@ def _split_groups(operations: list[_Operation]) -> list[list[_Operation]]:
 def _commit(group: list[_Operation]) -> None:
     committing = False
     try:
-        with transaction.atomic():
+        with take_write_turn(), transaction.atomic():
             for operation in group:
                 operation.result = operation.run()
             committing = True
