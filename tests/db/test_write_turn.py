@@ -1,7 +1,7 @@
 """Processes take turns at writing to SQLite. Another open file of the lock stands for another process."""
 
 import fcntl
-import os
+import signal
 import subprocess
 import sys
 
@@ -13,7 +13,9 @@ from sessions_app.models import Lane
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
-HOLD = "import fcntl, sys, time; fcntl.flock(open(sys.argv[1], 'a'), fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
+HOLD = (
+    "import fcntl, sys, time; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
+)
 
 
 def turn_path():
@@ -25,11 +27,20 @@ async def other_process():
     """Another process's lock, if there is one: the database needs no turns on PostgreSQL."""
     await db.write(count_lanes)  # opens the file
     if sql.has_row_locks():
-        assert not os.path.exists(turn_path())
         yield None
         return
-    with open(turn_path(), "a") as file:
+    with open_turn() as file:
         yield file
+
+
+def open_turn():
+    return open(turn_path(), "a")
+
+
+def start_holder():
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, turn_path()], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    return holder
 
 
 def lock(file):
@@ -85,18 +96,23 @@ async def test_write_goes_ahead_if_its_turn_does_not_come(other_process, monkeyp
     monkeypatch.setattr(write_turn, "MAX_WAIT_SECONDS", 0.0)
     lock(other_process)
     assert await db.write(count_lanes)
-    assert not is_free(open(turn_path(), "a")), "a turn that was not taken is not passed on"  # noqa: SIM115
+    with open_turn() as third:
+        assert not is_free(third), "a turn that was not taken is not passed on"
 
 
 async def test_killed_process_leaves_its_turn(other_process, monkeypatch):
     if other_process is None:
         return
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, turn_path()], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline() == "held\n"
+    holder = start_holder()
     monkeypatch.setattr(write_turn, "MAX_WAIT_SECONDS", 60.0)
     monkeypatch.setattr(write_turn.time, "sleep", lambda _seconds: (holder.kill(), holder.wait()))
-    assert await db.write(count_lanes)
-    assert is_free(other_process)
+    try:
+        assert not is_free(other_process)
+        assert await db.write(count_lanes)
+        assert holder.returncode == -signal.SIGKILL
+        assert is_free(other_process)
+    finally:
+        holder.kill()
 
 
 async def test_database_in_a_read_only_directory_needs_no_turns(monkeypatch):
