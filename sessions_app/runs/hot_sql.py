@@ -156,7 +156,7 @@ def commit_step(step: RunStep) -> EventBatch:
         raise LeaseLost(f"run {step.run_pk} is no longer held under lease {step.lease}")
     (cursor, entry_count), (seq, steps, *waits) = session[0], run[0]
     if any(waits):
-        sql.execute(f"DELETE FROM {RUN_WAIT} WHERE run_id = %s", [step.run_pk])
+        _close_waits(step.run_pk)
     batch = EventBatch(cursor - n + 1, seq - n + 1, clock.to_ms(now), step.events)
     positions = [
         EntryPosition(step.session_id, step.generation, entry_count - m + 1 + i, step.run_pk, steps - m + i) for i in range(m)
@@ -164,6 +164,10 @@ def commit_step(step: RunStep) -> EventBatch:
     insert_entries(list(zip(positions, step.entries, strict=True)), now)
     insert_events([(step.session_id, step.run_pk, batch)])
     return batch
+
+
+def _close_waits(run_pk: int) -> None:
+    sql.execute(f"DELETE FROM {RUN_WAIT} WHERE run_id = %s", [run_pk])
 
 
 @dataclass(frozen=True, slots=True)

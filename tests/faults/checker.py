@@ -1,7 +1,8 @@
 """Compare the clients' records with the rows after a round, promise by promise. Pure.
 
-The promises are numbered as in docs/reliability.md; `text` and `replay` are two more: an answer is stored completely and once, and
-a run's events match its rows. Each check reports only its own promise, so that a fault can be located.
+The promises are numbered as in docs/reliability.md. Three more have names: `text` (an answer is stored completely and once),
+`replay` (a run's events match its rows) and `waits` (a parked run waits for something or is ready; an ended one waits for
+nothing). Each check reports only its own promise, so that a fault can be located.
 """
 
 from collections import Counter, defaultdict
@@ -136,6 +137,14 @@ def r5_everything_comes_to_an_end(rows: Rows, _: History) -> Iterator[str]:
             yield f"run {run.run_id} is still {run.status}: it was not recovered"
 
 
+def parked_runs_wait_for_something(rows: Rows, _: History) -> Iterator[str]:
+    for run in rows.runs:
+        if run.status == "waiting" and not (run.waits or run.ready):
+            yield f"run {run.run_id} is parked, waits for nothing and is not ready"
+        if run.ended and run.waits:
+            yield f"run {run.run_id} is {run.status} and waits for {', '.join(run.waits)}"
+
+
 def r6_a_tool_runs_at_most_once(rows: Rows, history: History) -> Iterator[str]:
     for path, times in history.executed.items():
         if times > 1:
@@ -249,4 +258,5 @@ CHECKS: dict[str, Check] = {
     "R13": r13_all_clients_see_the_same,
     "text": run_text.text_is_whole,
     "replay": run_text.replay_matches_rows,
+    "waits": parked_runs_wait_for_something,
 }

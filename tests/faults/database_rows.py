@@ -27,6 +27,8 @@ def read_rows(session_keys: Collection[str]) -> Rows:
                 rescues=run.rescues,
                 seq=run.seq,
                 steps=run.steps,
+                ready=run.ready_at is not None,
+                waits=tuple(map(str, run.waits.order_by("pk"))),
             )
             for run in Run.objects.filter(**here).select_related("session").order_by("pk")
         ],

@@ -19,6 +19,8 @@ class RunRow:
     rescues: int
     seq: int
     steps: int
+    ready: bool = False  # to continue after a wait
+    waits: tuple[str, ...] = ()  # what it waits for
 
     @property
     def ended(self) -> bool:

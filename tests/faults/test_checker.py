@@ -158,6 +158,8 @@ FAULTS = {
     "a call stays in flight": ("R6", {"rows": call("c1", status="started")}),
     "a call still waits": ("R6", {"rows": call("c1", status="waiting")}),
     "a step is missing": ("R6", {"rows": entry("t1", step=9)}),
+    "a parked run waits for nothing": ("R5 waits", {"rows": lambda rows: run(4, status="waiting")(still_running(rows))}),
+    "an ended run waits": ("waits", {"rows": run(1, waits=("child 7",))}),
     "too many rescues": ("R8", {"rows": run(5, rescues=4)}),
     "rescued to the limit and completed": ("R8", {"rows": run(1, rescues=3)}),
     "a hole in the events": ("R9", {"log": lambda log: without(log, lambda event: event.stream == "thinking")}),

@@ -1,6 +1,7 @@
 """Deliberate faults in the execution of runs: each breaks exactly its promise, and without it the same scenario breaks none."""
 
 import asyncio
+import json
 import threading
 from collections import Counter
 
@@ -12,8 +13,9 @@ from agents.runner import Runner
 from clawsite.infra import db
 from clawsite.infra.clock import boot_time
 from sessions_app.events.journal import NewEvent
-from sessions_app.models import Run
-from sessions_app.runs import queue, tool_calls
+from sessions_app.models import Run, RunWait, Session
+from sessions_app.runs import hot_sql, lifecycle, queue, tool_calls, waiting
+from sessions_app.sessions.service import ensure_session
 from tests.faults import database_rows as stored
 from tests.faults.checker import find_violations
 from tests.faults.history import History
@@ -70,6 +72,32 @@ async def tool_is_called(harness: WorkerHarness, writes: Writes, eventually, ses
     await harness.answer(WRITE % session.key, session=session)
 
 
+def send_to_other_session(harness: WorkerHarness, session, message: str) -> tuple[int, Session]:
+    """Start a run whose agent waits for the agent of another session."""
+    other = ensure_session(harness.user, f"{session.key}-other")
+    arguments = json.dumps({"session_key": other.key, "message": message})
+    return harness.send(f"[[tool=sessions_send args={arguments}]]", session=session), other
+
+
+async def other_session_answers(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
+    run_pk, other = send_to_other_session(harness, session, "[[text=pong]]")
+    await eventually(lambda: Run.objects.filter(session=other, status="completed").exists())
+
+    def ended_or_stuck() -> bool:
+        waits_for_nothing = not RunWait.objects.exists()  # read first: a run becomes ready when its last wait goes
+        run = Run.objects.get(pk=run_pk)
+        return run.status in Run.ENDED or (waits_for_nothing and run.status == "waiting" and run.ready_at is None)
+
+    await eventually(ended_or_stuck)
+
+
+async def sender_is_stopped_while_it_waits(harness: WorkerHarness, writes: Writes, eventually, session) -> None:
+    run_pk, _ = send_to_other_session(harness, session, "[[tokens=5 hang_after=2]]")
+    await harness.until(run_pk, "waiting")
+    await db.write(lifecycle.request_abort, user=harness.user, session=session, alone=True)
+    await harness.ended(run_pk)
+
+
 def repeats_interrupted_calls(monkeypatch):
     monkeypatch.setattr(tool_calls, "interrupt_started", lambda claimed: None)
 
@@ -96,10 +124,20 @@ def streams_less_than_it_stores(monkeypatch):
     monkeypatch.setattr(tool_calls, "_build_result_event", shortened)
 
 
+def parks_without_waits(monkeypatch):
+    monkeypatch.setattr(waiting, "add_waits", lambda run_pk, waits: None)
+
+
+def ends_and_still_waits(monkeypatch):
+    monkeypatch.setattr(hot_sql, "_close_waits", lambda run_pk: None)
+
+
 MUTANTS = [
     ("R6", worker_is_suspended_in_tool, repeats_interrupted_calls),
     ("text", answer_is_cut_off, continues_broken_attempt),
     ("replay", tool_is_called, streams_less_than_it_stores),
+    ("R5 waits", other_session_answers, parks_without_waits),
+    ("waits", sender_is_stopped_while_it_waits, ends_and_still_waits),
 ]
 
 
@@ -119,4 +157,4 @@ async def test_runner_mutation_violates_its_invariant(
     with monkeypatch.context() as patched:
         mutate(patched)
         broken = await promises_broken()
-    assert broken == {promise}
+    assert broken == set(promise.split())
