@@ -1,8 +1,12 @@
-"""Every reason code in the source is registered, and every registered code is used."""
+"""Every reason code in the source is registered in every process, and every registered code is used."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from clawsite.infra.reasons import LEGACY, registered_reasons
 
@@ -51,3 +55,19 @@ def test_every_registered_code_is_used():
         }
     unused = {code for code in registered_reasons() if code not in used and not code.startswith("example.")} - {LEGACY}
     assert unused == set()
+
+
+@pytest.mark.parametrize("modules", ["clawsite.asgi, clawsite.urls", "django; django.setup(); import agents.worker"])
+def test_every_process_can_show_every_reason(modules):
+    """A web process shows what a worker stored, before it has evaluated anything itself."""
+    declared = {
+        key.value
+        for module in read_modules()
+        for call in find_calls(module, "register_reasons")
+        for key in getattr(call.args[0], "keys", [])
+        if isinstance(key, ast.Constant)
+    }
+    assert "tool.no_workspace" in declared
+    script = f"import {modules}\nfrom clawsite.infra.reasons import registered_reasons\nprint(*registered_reasons(), sep='\\n')"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert declared - set(loaded.stdout.split()) == set()

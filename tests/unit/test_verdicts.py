@@ -3,6 +3,7 @@
 import pytest
 from django.utils import translation
 
+from clawsite.infra import reason_texts
 from clawsite.infra.reasons import Reason
 from sessions_app.verdicts import build_trace, build_verdict, translate_verdict
 from tools_app.policy.evaluation import NOT_OFFERED
@@ -101,3 +102,9 @@ def test_rule_stored_as_text_is_shown_as_it_is():
     steps = [{"layer": "agent", "effect": "deny", "rule": "deny entry `read`"}]
     assert verdict_of("refused", trace={"read": steps})["why"] == "denied by layer agent: deny entry `read`"
     assert build_trace({"trace": {"read": steps}}, "read")[0]["rule"] == "deny entry `read`"
+
+
+def test_verdict_is_translated_with_its_rule(monkeypatch):
+    catalog = {"denied by layer {layer}: {rule}": "{layer} 拒绝：{rule}", "deny entry `{entry}`": "拒绝项 `{entry}`"}
+    monkeypatch.setattr(reason_texts, "gettext", catalog.__getitem__)
+    assert translate_verdict(verdict_of("refused", trace={"read": [DENY]})) == "global 拒绝：拒绝项 `read`"
