@@ -122,7 +122,7 @@ class TaskRunner:
         self._began: float | None = None
         self._hanging = False
         self._failures = 0  # since the last success
-        self._error: type[Exception] | None = None  # of the last run
+        self._error: type[BaseException] | None = None  # of the last run
         metrics.observe_periodic_task(task.name, self._interval, task.hang_after, self.running_seconds)
 
     def running_seconds(self) -> float:
@@ -145,6 +145,10 @@ class TaskRunner:
         timer = self._later(self.task.hang_after, self._report_hanging)
         try:
             await self.task.run()
+        except asyncio.CancelledError as error:
+            if (ours := asyncio.current_task()) is None or ours.cancelling():
+                raise  # the process is stopping
+            self._record_failure(error)  # something that the task waited for was canceled
         except Exception as error:
             self._record_failure(error)
         else:
@@ -159,7 +163,7 @@ class TaskRunner:
         self._hanging = True
         log.error("periodic task %r has been running for %.0f s", self.task.name, self.running_seconds())
 
-    def _record_failure(self, error: Exception) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         metrics.periodic_failures.labels(self.task.name).inc()
         self._failures += 1
         if type(error) is self._error:  # reported when it began

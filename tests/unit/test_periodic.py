@@ -110,6 +110,24 @@ async def test_failed_task_is_called_again():
     repeating.cancel()
 
 
+async def test_cancellation_of_something_else_does_not_end_the_task(caplog: pytest.LogCaptureFixture):
+    calls: asyncio.Queue[int] = asyncio.Queue()
+
+    async def run() -> None:
+        calls.put_nowait(1)
+        shared = asyncio.get_running_loop().create_future()
+        shared.cancel()
+        await shared
+
+    repeating = asyncio.create_task(make_runner(run, FakeTimers(), every=lambda: 0.001).run_forever())
+    for _ in range(3):
+        await asyncio.wait_for(calls.get(), 5)
+    repeating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await repeating
+    assert lines(caplog) == [f"periodic task '{NAME}' failed"]
+
+
 async def test_failures_are_counted_and_logged_once_per_state(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     outcomes = iter([ValueError("no luck"), ValueError("again"), Unavailable("no database"), None, None, ValueError("no luck")])

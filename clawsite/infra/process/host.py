@@ -120,7 +120,7 @@ class Host:
             await _guarded(function)
         for runner in self._runners:
             if runner.task.at_end:
-                await runner.run_once()
+                await _guarded(runner.run_once)
         metrics.remove_snapshot(settings.HOME, self.metrics_name)
         with contextlib.suppress(TimeoutError):
             # redis-py can swallow a cancellation during a publish; the timeout cancels it again.
