@@ -12,6 +12,7 @@ from agents.llm.events import AttemptReset, Replied
 from agents.llm.prices import calculate_cost_microusd
 from clawsite.infra import clock, db
 from clawsite.infra.clock import boot_time
+from clawsite.infra.reasons import Reason
 from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Run, RunWait
 from sessions_app.runs import lifecycle, outbox, queue, tool_calls, waiting
@@ -69,7 +70,7 @@ class RunStore:
         self._open.begin("", 1)
         await self.write(_freeze_run, reason, void)
 
-    async def end(self, to: Run.Status, reason: str, error: str) -> None:
+    async def end(self, to: Run.Status, reason: str, error: Reason | None) -> None:
         """End the run without another answer. Text already shown is stored as an unfinished answer."""
         text = "".join(self._open.text)
         streamed = [*self._open.closing, *self._open.take_events()]
@@ -133,7 +134,7 @@ def _store_reply(
 def _park_run(claimed: ClaimedRun, reason: str) -> None:
     """Park the run until all its deferred calls have results or, if there are none, until one of its open requests is decided."""
     if stop_reason := lifecycle.find_stop_request(claimed.pk):  # nothing checks it once the run is parked
-        _end_run(claimed, Run.Status.ABORTED, stop_reason, "", (), None)
+        _end_run(claimed, Run.Status.ABORTED, stop_reason, None, (), None)
         return
     deferred = [Wait(RunWait.Kind(call.kind), call.ref, call.until) for call in tool_calls.list_deferred(claimed.pk)]
     waiting.park(claimed, reason, deferred or waiting.list_open(claimed.pk))
@@ -141,7 +142,7 @@ def _park_run(claimed: ClaimedRun, reason: str) -> None:
 
 def _freeze_run(claimed: ClaimedRun, reason: str, void: Sequence[NewEvent]) -> None:
     if stop_reason := lifecycle.find_stop_request(claimed.pk):  # a stop takes precedence over a freeze
-        _end_run(claimed, Run.Status.ABORTED, stop_reason, "", void, None)
+        _end_run(claimed, Run.Status.ABORTED, stop_reason, None, void, None)
         return
     tool_calls.interrupt_frozen(claimed, reason)
     waiting.park_frozen(claimed, before=void)
@@ -151,7 +152,7 @@ def _end_run(
     claimed: ClaimedRun,
     to: Run.Status,
     reason: str,
-    error: str,
+    error: Reason | None,
     streamed: Sequence[NewEvent],
     unfinished: tuple[str, int, str] | None,
 ) -> None:

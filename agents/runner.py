@@ -32,6 +32,7 @@ from agents.tool_calls.turns import ToolTurns
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import tracing
+from clawsite.infra.reasons import Reason
 from sessions_app.events.journal import new_message_id
 from sessions_app.models import Run
 from sessions_app.run_request import Compaction
@@ -90,7 +91,7 @@ class Runner:
             if not limit.expired():
                 await self._fail(fault)
                 return
-            error = f"the run took longer than {self._timeout_seconds:g} s and was stopped"
+            error = Reason("run_error.timeout", seconds=f"{self._timeout_seconds:g}")
             await self._end(Run.Status.FAILED, "timeout", error)
         except asyncio.CancelledError:
             if self.open.write_error is not None:
@@ -107,14 +108,14 @@ class Runner:
         except RunFrozen as frozen:  # noticed before the bus hint arrived
             await self._settle(self._store.freeze(str(frozen)))
         except ProviderError as error:
-            await self._end(Run.Status.FAILED, error.kind, f"the model did not answer: {error.message}")
+            await self._end(Run.Status.FAILED, error.kind, Reason("run_error.model", message=error.message))
         except LeaseLost as error:
             log.warning("%s; stopped working on the run", error)
         except Unavailable as error:  # the database failed, not the run: it continues once rows can be written again
             self.abandoned = True
             log.warning("run %d is left for another worker: %s", claimed.pk, error)
         except ClawError as error:
-            await self._end(Run.Status.FAILED, error.code.lower(), error.message)
+            await self._end(Run.Status.FAILED, error.code.lower(), Reason.of(error.message))
         except Exception as fault:
             await self._fail(fault)
 
@@ -185,7 +186,7 @@ class Runner:
                 self._end_stored = not message.tool_calls
             case TurnsUsedUp(limit):
                 self._end_stored = True
-                error = f"turn limit reached ({limit} model calls): raise the agent's turns per run or ask for less"
+                error = Reason("run_error.turns_used_up", limit=limit)
                 await self._end(Run.Status.FAILED, "turns_used_up", error)
             case HandedOver(calls):
                 self._end_stored = True
@@ -209,9 +210,9 @@ class Runner:
     async def _fail(self, fault: Exception) -> None:
         reference = uuid.uuid4().hex[:8]
         log.error("run %d failed unexpectedly (reference %s)", self.claimed.pk, reference, exc_info=fault)
-        await self._end(Run.Status.FAILED, "internal", f"an internal error ended the run (reference {reference})")
+        await self._end(Run.Status.FAILED, "internal", Reason("run_error.internal", reference=reference))
 
-    async def _end(self, to: Run.Status, reason: str, error: str = "") -> None:
+    async def _end(self, to: Run.Status, reason: str, error: Reason | None = None) -> None:
         if to == Run.Status.FAILED:
             self._span.set_failed(reason)
         await self._settle(self._store.end(to, reason, error))

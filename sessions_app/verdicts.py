@@ -5,7 +5,7 @@ from typing import Any
 
 from clawsite.infra.reason_texts import translate_reason
 from clawsite.infra.reasons import Reason
-from sessions_app.labels.admissions import format_admission
+from sessions_app.admissions import format_admission
 from sessions_app.models import ToolCall
 
 # For commands: after the nine layers, a person, a grant or the exec rules allowed it (tools_app.approvals).

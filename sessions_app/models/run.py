@@ -68,6 +68,9 @@ class Run(models.Model):
         help_text=_("Why the run ended: timeout, poisoned, rpc, a failure kind, …"),
     )
     error = models.TextField(_("error"), blank=True, help_text=_("Shown to the user when the status is error"))
+    error_reason = models.JSONField(
+        _("error as a code"), null=True, blank=True, editable=False, help_text=_("The error as a code with parameters")
+    )
 
     # Lease times are database time, in seconds since 1970, so that clocks of two hosts are never compared.
     lease_token = models.BigIntegerField(

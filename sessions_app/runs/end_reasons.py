@@ -28,6 +28,7 @@ register_reasons(
         "run.approval": gettext_noop("a command needs approval"),
         "run.child": gettext_noop("the agent of another chat is working"),
         "run.other": "{code}",
+        "run_error.poisoned": gettext_noop("the worker died {times} times during this run, so it was not tried again"),
     }
 )
 

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import NotFound
 from clawsite.infra.fulltext.tokenizer import tokenize_title
+from clawsite.infra.reasons import Reason
 from sessions_app import tables
 from sessions_app.events.journal import EntryPosition, EventBatch, NewEntry, NewEvent, insert_entries, insert_events
 from sessions_app.models import Run
@@ -98,7 +99,7 @@ class RunStep:
     generation: int = 1
     to: Run.Status | None = None
     reason: str = ""
-    error: str = ""
+    error: Reason | None = None
     model: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
@@ -137,7 +138,15 @@ def commit_step(step: RunStep) -> EventBatch:
         changes += [
             f"running_seconds = running_seconds + CASE WHEN status = 'running' THEN {sql.now_expression()} - claimed_at ELSE 0 END"
         ]
-        values += [str(step.to), step.reason, step.error, sql.datetime_value(now) if step.to in Run.ENDED else None]
+        values += [
+            str(step.to),
+            step.reason,
+            step.error.text if step.error else "",
+            sql.datetime_value(now) if step.to in Run.ENDED else None,
+        ]
+    if step.error:
+        changes.append("error_reason = %s")
+        values.append(sql.json_text(step.error.to_json()))
     # A run that ends no longer waits for anything. Most runs never wait, so this costs them no statement.
     has_waits = f", EXISTS (SELECT 1 FROM {RUN_WAIT} w WHERE w.run_id = {RUN}.id)" if step.to in Run.ENDED else ""
     held = step.lease is not None

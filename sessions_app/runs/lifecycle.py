@@ -15,6 +15,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, QueueFull
 from clawsite.infra.observability import metrics
+from clawsite.infra.reasons import Reason
 from sessions_app import tables
 from sessions_app.events import announce as events
 from sessions_app.events.journal import NewEvent
@@ -143,7 +144,7 @@ def find_stop_request(run_pk: int) -> str | None:
     return None if reason is None else reason or "rpc"
 
 
-def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, error: str = "") -> None:
+def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, error: Reason | None = None) -> None:
     """End a run that no worker holds. Modules with state for it, such as approval requests, receive `run_ended`."""
     undecided, results = tool_calls.close_waiting(run.pk, reason) if run.status == Run.Status.WAITING else ([], [])
     batch = hot_sql.commit_step(
@@ -168,11 +169,11 @@ def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, err
     transaction.on_commit(metrics.runs_ended.labels(to).inc)
 
 
-def build_end_event(to: Run.Status, reason: str, error: str = "", **more: Any) -> NewEvent:
+def build_end_event(to: Run.Status, reason: str, error: Reason | None = None, **more: Any) -> NewEvent:
     """Build the last event of a run: `end`, with `aborted` for an abort, or `error`."""
     ended = {"endedAt": clock.now_ms(), **more}
     if to == Run.Status.FAILED:
-        return NewEvent("lifecycle", {"phase": "error", "error": error, "kind": reason, **ended})
+        return NewEvent("lifecycle", {"phase": "error", "error": error.text if error else "", "kind": reason, **ended})
     return NewEvent("lifecycle", {"phase": "end", "aborted": to == Run.Status.ABORTED, "stopReason": reason or "stop", **ended})
 
 

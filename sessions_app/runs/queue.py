@@ -10,6 +10,7 @@ from django.db import transaction
 
 from clawsite.infra import sql
 from clawsite.infra.observability import metrics
+from clawsite.infra.reasons import Reason
 from sessions_app import tables
 from sessions_app.events import announce
 from sessions_app.events.journal import NewEvent
@@ -64,7 +65,7 @@ def recover_runs(worker: str, limit: int) -> list[ClaimedRun]:
                 claimed,
                 Run.Status.FAILED,
                 "poisoned",
-                f"the worker died {claimed.rescues} times during this run, so it was not tried again",
+                Reason("run_error.poisoned", times=claimed.rescues),
             )
         elif freezes.is_frozen(claimed.agent, claimed.pk):
             waiting.park_frozen(claimed)
@@ -101,7 +102,9 @@ def write_step(claimed: ClaimedRun, *, to: Run.Status | None = None, **what: Any
         transaction.on_commit(metrics.runs_ended.labels(to).inc)
 
 
-def end_run(claimed: ClaimedRun, to: Run.Status, reason: str, error: str = "", *, before: Sequence[NewEvent] = ()) -> None:
+def end_run(
+    claimed: ClaimedRun, to: Run.Status, reason: str, error: Reason | None = None, *, before: Sequence[NewEvent] = ()
+) -> None:
     """End a held run without another answer: an error or an abort."""
     last = lifecycle.build_end_event(to, reason, error, startedAt=claimed.started_ms)
     undecided, results = tool_calls.close_waiting(claimed.pk, reason)

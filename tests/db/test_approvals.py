@@ -453,7 +453,7 @@ def test_stopping_run_is_neither_approved_nor_parked(claimed, question, approver
 
 def test_poisoned_run_voids_its_open_request(claimed, question):
     with transaction.atomic():
-        queue.end_run(claimed, Run.Status.FAILED, "poisoned", "its worker died too often")
+        queue.end_run(claimed, Run.Status.FAILED, "poisoned", Reason.of("its worker died too often"))
     question.refresh_from_db()
     assert question.status == "void"
 

@@ -15,6 +15,7 @@ from clawsite.connectors.webhook.models import Hook, HookDelivery, SpentSignatur
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound, QueueFull, TooManyAttempts, Unavailable
 from clawsite.infra.models import AuditEntry
+from clawsite.infra.reasons import Reason
 from sessions_app.models import Run, Session, SystemEvent, TranscriptEntry
 from sessions_app.origin import Origin
 from sessions_app.run_request import RunRequest, Wake
@@ -391,7 +392,7 @@ def test_result_is_reported_to_main_session_once(operator, user):
     made.send(BODY)
     assert outbound.list_due_reports() == []
     claimed = queue.claim_runs("w1", 1).runs[0]
-    queue.end_run(claimed, Run.Status.FAILED, "timeout", "it timed out")
+    queue.end_run(claimed, Run.Status.FAILED, "timeout", Reason.of("it timed out"))
     (pk,) = outbound.list_due_reports()
     outbound.report_result(pk)
     outbound.report_result(pk)

@@ -241,7 +241,7 @@ def test_notices_appear_in_chronological_order(user, make_session):
     ask(user, session, "one")
     with transaction.atomic():
         (claimed,) = queue.claim_runs("w", 1).runs
-        queue.end_run(claimed, Run.Status.FAILED, "rate_limit", "the model is busy")
+        queue.end_run(claimed, Run.Status.FAILED, "rate_limit", Reason.of("the model is busy"))
     ask(user, session, "two")
     with transaction.atomic():
         (claimed,) = queue.claim_runs("w", 1).runs

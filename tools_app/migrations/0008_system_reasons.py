@@ -28,16 +28,22 @@ def to_reason(text):
     return {"code": "legacy", "params": {"text": text}}
 
 
+def separate_reason(approval):
+    """Move a reason given by the system to its own column. Return whether there was one."""
+    if approval.void_reason:
+        approval.system_reason = to_reason(approval.void_reason)
+        return True
+    if approval.status == "expired" or approval.decision == "drop" or (approval.status == "void" and not approval.decision):
+        approval.system_reason, approval.reason = to_reason(approval.reason), ""
+        return True
+    return False
+
+
 def separate_reasons(apps, schema_editor):
     approvals = apps.get_model("tools_app", "Approval").objects.using(schema_editor.connection.alias)
     for approval in approvals.exclude(reason="", void_reason="").only("status", "decision", "reason", "void_reason").iterator():
-        if approval.void_reason:
-            approval.system_reason = to_reason(approval.void_reason)
-        elif approval.status == "expired" or approval.decision == "drop" or (approval.status == "void" and not approval.decision):
-            approval.system_reason, approval.reason = to_reason(approval.reason), ""
-        else:
-            continue
-        approval.save(update_fields=["system_reason", "reason"])
+        if separate_reason(approval):
+            approval.save(update_fields=["system_reason", "reason"])
 
 
 class Migration(migrations.Migration):

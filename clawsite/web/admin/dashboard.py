@@ -23,7 +23,7 @@ from clawsite.web import health
 from clawsite.web.admin import charts
 from clawsite.web.formatting import format_count, format_duration, format_money
 from clawsite.web.freezes import freeze_banners
-from clawsite.web.runs.labels import STATUS_LABELS, STATUS_TONES, run_reason_label
+from clawsite.web.runs.labels import STATUS_LABELS, STATUS_TONES, run_error_label, run_reason_label
 from sessions_app.models import Freeze, Run
 from sessions_app.reports import operations as operation_reports
 from sessions_app.reports.operations import UsageReport, UsageTotals, WorkerState
@@ -198,7 +198,7 @@ def _failed_run_cells(run: Run, show_errors: bool) -> list[TableCell]:
     return [
         *_run_cells(run),
         _cell(run_reason_label(run.reason) or "–", "bad"),
-        _cell(run.error[:200] if show_errors else ""),
+        _cell(run_error_label(run)[:200] if show_errors else ""),
         when,
     ]
 

@@ -17,7 +17,7 @@ from clawsite.web.approvals.access import ADD_GRANT, APPROVE, CHANGE_GRANT, VIEW
 from clawsite.web.approvals.card import ChatLink, chat_link_for
 from clawsite.web.approvals.labels import describe_grant_scope
 from clawsite.web.visible_text import to_visible_html
-from sessions_app.labels.admissions import format_duration
+from sessions_app.admissions import format_duration
 from sessions_app.models import Session
 from tools_app.approvals import grants
 from tools_app.approvals.allowed_by import to_wire_grant

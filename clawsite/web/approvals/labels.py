@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from clawsite.infra import clock
 from clawsite.web.formatting import format_duration
 from clawsite.web.visible_text import to_visible_html
-from sessions_app.labels.admissions import format_grant_extent
+from sessions_app.admissions import format_grant_extent
 from tools_app.models import Approval, Command, Grant
 
 Label = str | Promise

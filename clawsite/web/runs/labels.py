@@ -3,6 +3,8 @@
 from django.utils.translation import gettext_lazy
 
 from clawsite.infra.reason_texts import translate_reason
+from clawsite.infra.reasons import Reason
+from sessions_app.models import Run
 from sessions_app.runs.end_reasons import end_reason
 
 STATUS_LABELS = {
@@ -25,6 +27,11 @@ CALL_STATUS_LABELS = {
     "interrupted": gettext_lazy("interrupted"),
 }
 EFFECT_LABELS = {"allow": gettext_lazy("allows"), "deny": gettext_lazy("denies"), "none": gettext_lazy("no limit")}
+
+
+def run_error_label(run: Run) -> str:
+    """Return the error of a failed run. Old rows only have the English text."""
+    return translate_reason(Reason.from_json(run.error_reason)) if run.error_reason else run.error
 
 
 def run_reason_label(code: str | None) -> str:

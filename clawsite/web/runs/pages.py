@@ -20,7 +20,14 @@ from clawsite.infra.reasons import Reason
 from clawsite.infra.version import version
 from clawsite.web.formatting import format_count, format_duration, format_money, format_run_row
 from clawsite.web.freezes import freeze_banners
-from clawsite.web.runs.labels import CALL_STATUS_LABELS, EFFECT_LABELS, STATUS_LABELS, STATUS_TONES, run_reason_label
+from clawsite.web.runs.labels import (
+    CALL_STATUS_LABELS,
+    EFFECT_LABELS,
+    STATUS_LABELS,
+    STATUS_TONES,
+    run_error_label,
+    run_reason_label,
+)
 from sessions_app.models import Run
 from sessions_app.reports import runs as run_reports
 from sessions_app.reports.runs import RunAccess
@@ -68,7 +75,7 @@ def show_run(request: HttpRequest, pk: int) -> HttpResponse:
     own = access.run.session.owner_id == request.user.pk and access.run.session.deleted_at is None
     seen = access.may_read_text and access.run.session.deleted_at is None
     context = {
-        "run": _run_row(report["run"]),
+        "run": _run_row(report["run"]) | {"error": report["run"]["error"] and run_error_label(access.run)},
         "figures": _run_figures(report),
         "report": report,
         "own": own,

@@ -1,1 +1,0 @@
-"""Translations of stored reason texts."""
