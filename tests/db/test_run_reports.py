@@ -6,6 +6,8 @@ import pytest
 
 from clawsite.infra import clock
 from clawsite.infra.errors import NotFound
+from clawsite.infra.reasons import Reason
+from clawsite.web.runs.labels import run_error_label
 from sessions_app.models import Run, Session, SessionMember
 from sessions_app.reports import operations as operation_reports
 from sessions_app.reports import runs as run_reports
@@ -93,3 +95,9 @@ def test_usage_is_counted_by_day_agent_and_model(user, make_session):
     assert (used.total.runs, used.total.failed, used.total.cost_microusd) == (2, 1, 16_800)
     assert set(used.models) == {"openai/gpt-5", "openai/mini"}
     assert used.agents["main"].tokens == 5_140
+
+
+def test_error_is_rendered_from_its_code_or_shown_as_stored():
+    code = Reason("run_error.turns_used_up", limit=4)
+    assert run_error_label(Run(error="stored text", error_reason=code.to_json())) == code.text
+    assert run_error_label(Run(error="stored text")) == "stored text"

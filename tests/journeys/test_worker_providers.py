@@ -3,6 +3,7 @@
 import pytest
 
 from agents.llm import retry
+from clawsite.infra.reasons import Reason
 from tests.harness.worker import WorkerHarness, events_of, phases_of, token_text, transcript_of, view_of
 
 
@@ -28,6 +29,7 @@ async def test_permanent_model_failure_ends_run_with_clear_error(harness: Worker
     run = await harness.answer(f"[[tokens=10 {marker}]]")
     assert (run.status, run.reason) == ("error", kind)
     assert run.error.startswith("the model did not answer: ")
+    assert (run.error_reason["code"], Reason.from_json(run.error_reason).text) == ("run_error.model", run.error)
     assert len(harness.model.log) == attempts
     last = events_of(run)[-1]
     assert (last.stream, last.data["phase"], last.data["kind"], last.data["error"]) == ("lifecycle", "error", kind, run.error)
