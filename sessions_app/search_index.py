@@ -8,8 +8,6 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.db import connection
-
 from clawsite.infra import sql
 from clawsite.infra.fulltext.table import PRIVATE_USE_PREFIX, WordTable, match_all, match_any, quote_word, to_db_value
 from clawsite.infra.fulltext.tokenizer import SearchTerm, tokenize
@@ -41,8 +39,8 @@ def index_entries(entries: Sequence[tuple[int, uuid.UUID, str]]) -> None:
     for entry_id, session_id, text in entries:
         tokens = [*tokenize(text), SESSION_PREFIX + session_id.hex]
         values += [entry_id, sql.uuid_value(session_id), to_db_value(tokens)]
-    rows = ", ".join([_ROW[connection.vendor]] * len(entries))
-    sql.execute(_INSERT[connection.vendor].format(rows=rows), values)
+    rows = ", ".join([_ROW[sql.vendor()]] * len(entries))
+    sql.execute(_INSERT[sql.vendor()].format(rows=rows), values)
 
 
 def build_condition(terms: Iterable[SearchTerm], *, owner_id: int | None, session_ids: Iterable[uuid.UUID] = ()) -> str:

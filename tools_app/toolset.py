@@ -49,7 +49,8 @@ def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: T
     """Evaluate the policy for every tool, and create those that no layer denies."""
     query = replace(query, tools=tuple(each.facts for each in known.tools.values()), plugins=known.plugin_names)
     verdict = evaluate(query, rules)
-    created, unavailable = known.create(verdict.kept, replace(env, tools=frozenset(verdict.kept)))
+    kept = verdict.kept
+    created, unavailable = known.create(kept, replace(env, tools=frozenset(kept)))
     return Toolset({name: _adapt_tool(tool, query) for name, tool in created.items()}, query, verdict, unavailable)
 
 

@@ -51,6 +51,12 @@ class TagFilter:
             if self._line_start or "\n" in delta:
                 self._track_line_start(delta)
             return delta, ""
+        if not (self._shown or self._thinking or self._pending):
+            # The first character of an answer settles the state. Fast providers send the rest in the same delta.
+            start = len(delta) - len(delta.lstrip()) + 1
+            if start < len(delta) and delta[start - 1] not in "<`~":
+                parts = [self.feed(delta[:start]), self.feed(delta[start:])]
+                return "".join(visible for visible, _ in parts), "".join(thought for _, thought in parts)
         visible: list[str] = []
         thinking: list[str] = []
         for char in delta:

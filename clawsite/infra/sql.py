@@ -1,6 +1,7 @@
 """Helpers for handwritten SQL that differs between SQLite and PostgreSQL."""
 
 import datetime as dt
+import functools
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,12 @@ _NOW = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
     "postgresql": "extract(epoch from clock_timestamp())::float8",
 }
+
+
+@functools.cache
+def vendor() -> str:
+    """Return `sqlite` or `postgresql`. Cached, because `connection` looks itself up for the thread at each access."""
+    return connection.vendor
 
 
 def execute(text: str, values: Sequence[Any] = ()) -> None:
@@ -33,7 +40,7 @@ def fetch_row(text: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
 
 def now_expression() -> str:
     """Return the SQL expression for the database's time, in seconds since 1970."""
-    return _NOW[connection.vendor]
+    return _NOW[vendor()]
 
 
 def db_now() -> float:
@@ -43,7 +50,7 @@ def db_now() -> float:
 
 def has_row_locks() -> bool:
     """Whether transactions lock rows. On SQLite the write transaction itself (BEGIN IMMEDIATE) is the lock."""
-    return connection.vendor == "postgresql"
+    return vendor() == "postgresql"
 
 
 def for_update() -> str:
@@ -53,7 +60,7 @@ def for_update() -> str:
 
 def lock_advisory(number: int, *, shared: bool = False) -> None:
     """Hold an advisory lock until the transaction ends. Not needed on SQLite, which has one writer at a time."""
-    if connection.vendor == "postgresql":
+    if has_row_locks():
         execute(f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}(%s)", [number])
 
 
@@ -66,7 +73,7 @@ def json_text(value: Any) -> str:
 
 
 def uuid_value(value: uuid.UUID) -> Any:
-    return value if connection.features.has_native_uuid_field else value.hex
+    return value if vendor() == "postgresql" else value.hex  # SQLite has no type for it
 
 
 def as_uuid(value: Any) -> uuid.UUID:

@@ -17,7 +17,7 @@ from django.db import connection
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.0002  # transactions take 0.3 to 5 ms
+RETRY_SECONDS = 0.0005  # transactions take 0.3 to 5 ms
 MAX_WAIT_SECONDS = 2.0  # then another process is suspended or stuck in a transaction
 
 

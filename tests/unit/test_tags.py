@@ -120,3 +120,17 @@ def test_result_does_not_depend_on_chunking(text: str, data: st.DataObject | Non
 def test_text_without_tags_passes_unchanged(text: str) -> None:
     harmless = text.replace("<", "")
     assert filtered(*harmless) == (harmless, "") == filtered(harmless)
+
+
+def test_long_plain_first_delta_is_not_read_by_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, step = [], TagFilter._step
+    monkeypatch.setattr(TagFilter, "_step", lambda self, *args: steps.append(args) or step(self, *args))
+    text = "  " + "word " * 1000
+    assert filtered(text) == (text, "")
+    assert len(steps) == 3
+
+
+@pytest.mark.parametrize("first", ["<think>", " <", "`", "~~~\n", "\n\n<final>"])
+def test_long_first_delta_that_starts_with_a_special_character(first: str) -> None:
+    text = first + "x" * 5000
+    assert filtered(text) == filtered(*text)

@@ -37,7 +37,7 @@ class Verdict:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        return tuple(tool for tool, steps in self.trace.items() if not any(step.effect == "deny" for step in steps))
+        return tuple(tool for tool, steps in self.trace.items() if "deny" not in [step.effect for step in steps])
 
     def refused_by(self, tool: str) -> PolicyStep | None:
         """Return the first step that denies the tool."""

@@ -53,7 +53,7 @@ class WordTable:
 
 def to_db_value(words: Iterable[str]) -> Any:
     """Convert words to a value for an INSERT."""
-    return list(words) if connection.vendor == "postgresql" else " ".join(words)
+    return list(words) if sql.vendor() == "postgresql" else " ".join(words)
 
 
 def quote_word(word: str, is_prefix: bool = False) -> str:
