@@ -71,7 +71,7 @@ messages: setup-dev ## update and compile translations after changing strings (n
 	$(PY) -m clawsite.cli.main makemessages --locale zh_Hans --no-location --no-obsolete --no-wrap $(UNTRANSLATED)
 	$(PY) -m clawsite.cli.main compilemessages --locale zh_Hans $(UNTRANSLATED)
 
-bench: setup-bench ## run the benchmarks and compare them with the promises in the docs
+bench: setup-bench ## run the benchmarks and compare the results with the targets in the docs
 	$(PY) -m bench
 
 # 300 fault rounds on each database; 20,000 command lines, 20,000 gateway connections, 10,000 REST requests, 8,000 HTTP bodies.

@@ -6,7 +6,7 @@ click → started   from sending `exec.approval.resolve` until the row of the st
 ask               from the message until its approval request exists: model, exec gate, request
 list, page        1,000 pending requests: `exec.approval.list` of the oldest 100, and the page /approvals/
 
-The exit code is 1 if a promise is not kept.
+The exit code is 1 if a target is missed.
 """
 
 import asyncio

@@ -131,7 +131,7 @@ def main() -> int:
     )
     parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--database", default="", help="DATABASE_URL of an empty PostgreSQL database")
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--out", type=Path, help="write the results as JSON")
     options = parser.parse_args()
     result = measure(options.entries, options.database)
     print(table(result))

@@ -1,4 +1,4 @@
-"""Measure this machine without Clawsite: the baseline for every figure of the same run.
+"""Measure this machine without Clawsite: the baseline for all results of the same run.
 
 python -m bench.calibration echo PORT        a WebSocket echo server; `measure` starts it
 """

@@ -1,4 +1,4 @@
-"""Measure several checkouts alternately, so that the machine's load affects all of them alike, and compare the figures.
+"""Measure several checkouts alternately, so that the machine's load affects all of them alike, and compare the results.
 
     python -m bench.compare /path/to/before .            two checkouts, 3 rounds each (about 3 minutes a round and checkout)
     python -m bench.compare --rounds 1 --only create,http_many /path/to/before .
@@ -85,7 +85,7 @@ def measure_approvals(checkout: Installation) -> Result:
     env = {name: value for name, value in checkout.env.items() if not name.startswith(("CLAWSITE_", WITHOUT_BYTECODE))}
     command = [python, "-m", "bench.approvals_bench", "--rounds", "20", "--out", str(out)]
     done = subprocess.run(command, cwd=checkout.project, env=env, stdout=subprocess.DEVNULL, check=False)
-    if done.returncode not in (0, 1):  # 1: a promise was not kept
+    if done.returncode not in (0, 1):  # 1: a target was missed
         raise RuntimeError(f"approvals_bench ended with {done.returncode} in {checkout.project}")
     result: Result = json.loads(out.read_text())
     return result

@@ -112,7 +112,7 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--line", default="true", help="the command line to run (default: true)")
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--out", type=Path, help="write the results as JSON")
     options = parser.parse_args()
     from django.conf import settings
 

@@ -91,7 +91,7 @@ def main() -> int:
         prog="bench.gate_bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--out", type=Path, help="write the results as JSON")
     options = parser.parse_args()
     result = measure(options.rounds)
     print(table(result))

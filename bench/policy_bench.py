@@ -8,7 +8,7 @@ tool set    what this adds to the start of a run: read rules and tools from SQLi
 …, cold     the same in the first run after a policy change, with empty caches
 
 The plain version (tests/harness/reference_policy.py) loops over rows and entries with fnmatch and explains nothing; for the tool
-set it reads the rows through the ORM. Rounds are interleaved. The exit code is 1 if a promise is not kept. On a busy machine,
+set it reads the rows through the ORM. Rounds are interleaved. The exit code is 1 if a target is missed. On a busy machine,
 raise the priority (`chrt -r 1 python -m bench.policy_bench`): p99 is easily disturbed by other processes.
 """
 
@@ -191,7 +191,7 @@ def _figures(times: list[float]) -> Result:
 
 
 def table(result: Result) -> str:
-    lines = [("what, ms", "p50", "p95", "p99", "promise (p99)", "plain, p50", "ratio")]
+    lines = [("measurement, ms", "p50", "p95", "p99", "target (p99)", "plain, p50", "ratio")]
     for name in ("evaluate", "authorize", "tool set", COLD):
         figures, limit = result[name], LIMITS.get(name)
         verdict = "" if limit is None else f"≤ {limit:g}: {'pass' if figures['p99'] <= limit else 'FAIL'}"
@@ -221,7 +221,7 @@ def main() -> int:
         prog="bench.policy_bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=2000)
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--out", type=Path, help="write the results as JSON")
     options = parser.parse_args()
     result = measure(options.rounds)
     print(table(result))

@@ -1,4 +1,4 @@
-"""The figures that Clawsite promises, and those of OpenClaw 2026.9.6 on the same kind of machine (2 vCPU, Debian 12)."""
+"""Clawsite's targets, and OpenClaw 2026.9.6's results on the same kind of machine (2 vCPU, Debian 12)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from bench.gateway.figures import Result, leaf, median_of, worst_of
 @dataclass(frozen=True)
 class Promise:
     suite: str
-    path: tuple[str, ...]  # keys of the figure in the suite's result
+    path: tuple[str, ...]  # keys of the value in the suite's result
     label: str
     unit: str
-    limit: float | None = None  # None: reported without a promise
+    limit: float | None = None  # None: reported without a target
     at_least: bool = False
     exact: bool = False  # a count that every repetition must meet, not only the median
     openclaw: float | None = None
@@ -24,7 +24,7 @@ class Promise:
         return median_of([leaf(result, self.path) for result in results])
 
     def verdict(self, figure: Any, database: str) -> bool | None:
-        """Return whether the promise is kept, or None if there is none. On PostgreSQL only exact counts are promised."""
+        """Return whether the target is met, or None if there is none. On PostgreSQL, only exact counts have targets."""
         if self.limit is None or (database != "sqlite" and not self.exact):
             return None
         if not isinstance(figure, int | float):
@@ -60,7 +60,7 @@ PROMISES = (
     Promise("throughput", (HUNDRED, "runs_without_whole_text"), "… with incomplete text", "", 0, exact=True, openclaw=0),
     Promise("fanout", (WATCHED, "agent", "token_lag_ms", "p95"), "300 clients: lag of every token, p95", "ms", 40),
     Promise("fanout", (WATCHED, "agent", "lag_ms", "p95"), "… newest token of each agent event, p95", "ms"),
-    # OpenClaw's figure was measured with its chat events, so this is the one to compare.
+    # OpenClaw was measured with its chat events, so compare it with this result.
     Promise("fanout", (WATCHED, "chat", "lag_ms", "p95"), "… newest token of each chat event, p95", "ms", openclaw=47.6),
     Promise("fanout", (WATCHED, "events_lost"), "… events lost", "", 0, exact=True, openclaw=0),
     Promise("fanout", (WATCHED, "seq_gaps"), "… gaps in sequence numbers", "", 0, exact=True, openclaw=0),

@@ -6,11 +6,11 @@ from typing import Any
 from bench.gateway.figures import Result, leaf
 from bench.promises import PROMISES
 
-HEAD = ("what", "promise", "figure", "OpenClaw", "ratio", "")
+HEAD = ("measurement", "target", "result", "OpenClaw", "ratio", "")
 
 
 def table(results: Mapping[str, Sequence[Result]], database: str) -> str:
-    """Return one line per promise of the suites that were run."""
+    """Return one line per target or measurement of the suites that were run."""
     lines: list[tuple[str, ...]] = [HEAD]
     for promise in PROMISES:
         if promise.suite not in results:

@@ -1,4 +1,4 @@
-"""The command line of benchmarks that measure in rounds: options, a table of percentiles and promises, JSON, exit code."""
+"""The command line of benchmarks that measure in rounds: options, a table of percentiles and targets, JSON, exit code."""
 
 import argparse
 import json
@@ -10,14 +10,14 @@ from typing import Any
 from bench.gateway.figures import Result
 from bench.report import align_columns
 
-Promises = Mapping[str, tuple[str, float]]  # figure -> percentile, limit in milliseconds
+Promises = Mapping[str, tuple[str, float]]  # measurement -> percentile, limit in milliseconds
 
 
 def run_benchmark(program: str, description: str | None, measure: Callable[[str, int], Result], promises: Promises) -> int:
     parser = argparse.ArgumentParser(prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--out", type=Path, help="write the results as JSON")
     options = parser.parse_args()
     result = measure(options.database, options.rounds) | {"load_average": round(os.getloadavg()[0], 2)}
     print(_table(result, promises))
@@ -27,7 +27,7 @@ def run_benchmark(program: str, description: str | None, measure: Callable[[str,
 
 
 def _table(result: Result, promises: Promises) -> str:
-    lines = [("what, ms", "p50", "p95", "max", "promise")]
+    lines = [("measurement, ms", "p50", "p95", "max", "target")]
     for name, figures in result.items():
         if isinstance(figures, dict):
             verdict = _format_verdict(figures, promises[name]) if name in promises else ""

@@ -1,11 +1,11 @@
-"""Measure Clawsite against its promised figures, on a temporary server. Prints a table and writes a JSON file.
+"""Measure Clawsite against its targets, on a temporary server. Prints a table and writes a JSON file.
 
     python -m bench.run                                   every suite, SQLite, medians of 3 (about 9 minutes)
     python -m bench.run overhead throughput --repeat 5    only these suites
     python -m bench.run --database postgres               two web and two worker processes on PostgreSQL and Redis
     python -m bench.run --out results.json                write all results
 
-Calibrates the machine without Clawsite first, then runs the suites. The exit code is 1 if a promise is not kept.
+Calibrates the machine without Clawsite first, then runs the suites. The exit code is 1 if a target is missed.
 
 Other suites (faults, crash, approval) and other gateways: python -m bench.gateway --help
 Queues: python -m bench.queue_bench --help                 Pages in a browser: python -m bench.browser --help
@@ -31,7 +31,7 @@ from bench.gateway.options import Options
 from bench.gateway.suites.catalog import SUITES
 from bench.installation import TOKEN, Installation
 
-# Only levels with a promise, and one for comparison. `methods` is last, because its 10,000 sessions stay in the database.
+# Only levels with a target, and one for comparison. `methods` is last, because its 10,000 sessions stay in the database.
 LEVELS: dict[str, list[int] | None] = {
     "policy": None,
     "coldstart": None,

@@ -20,7 +20,7 @@ SCOPE_LABELS = {
 def format_admission(admission: Mapping[str, Any]) -> str:
     """Describe what allowed a command.
 
-    Examples: "approved once by ada", "allowed by grant #3 of ada, in this chat, until 3 May 2026, 2 p.m., 4 uses left".
+    Examples: "approved once by ada", "allowed by grant #3 from ada, in this chat, until 3 May 2026, 2 p.m., 4 uses left".
     """
     match admission["by"]:
         case "answer":
@@ -28,7 +28,7 @@ def format_admission(admission: Mapping[str, Any]) -> str:
         case "grant":
             return "; ".join(_format_grant(each) for each in admission["grants"])
         case _:
-            return _("allowed by the exec rules, without a question")
+            return _("allowed by the exec rules, without approval")
 
 
 def _format_decision(admission: Mapping[str, Any]) -> str:
@@ -42,7 +42,7 @@ def _format_decision(admission: Mapping[str, Any]) -> str:
 
 
 def _format_grant(grant: Mapping[str, Any]) -> str:
-    whose = _("allowed by grant #%(number)d of %(who)s") if grant["person"] else _("allowed by grant #%(number)d")
+    whose = _("allowed by grant #%(number)d from %(who)s") if grant["person"] else _("allowed by grant #%(number)d")
     words = [whose % {"number": grant["id"], "who": grant["person"]}, str(SCOPE_LABELS[grant["scope"]])]
     if grant["expiresAt"]:
         until = localtime(dt.datetime.fromtimestamp(grant["expiresAt"] / 1000, dt.UTC))
@@ -53,12 +53,14 @@ def _format_grant(grant: Mapping[str, Any]) -> str:
 
 
 def format_grant_extent(granted: Mapping[str, Any]) -> str:
-    """Describe what a decision grants: "for 15 minutes, in this chat", "once and 5 times more within 8 hours, in this chat"."""
+    """Describe what a decision grants: "for 15 minutes, in this chat", "once, plus 5 more times within 8 hours, in this chat"."""
     lasts = format_duration(granted["seconds"]) if granted["seconds"] else ""
     where = str(SCOPE_LABELS[granted["scope"]])
     if granted["uses"] is None:
         return _("for %(lasts)s, %(where)s") % {"lasts": lasts, "where": where} if lasts else where
-    times = ngettext("once and %(count)d time more", "once and %(count)d times more", granted["uses"]) % {"count": granted["uses"]}
+    times = ngettext("once, plus %(count)d more time", "once, plus %(count)d more times", granted["uses"]) % {
+        "count": granted["uses"]
+    }
     if not lasts:
         return _("%(times)s, %(where)s") % {"times": times, "where": where}
     return _("%(times)s within %(lasts)s, %(where)s") % {"times": times, "lasts": lasts, "where": where}

@@ -52,7 +52,7 @@ def is_note(workspace: Workspace, path: str) -> bool:
 
 
 def list_notes(workspace: Workspace) -> NoteListing:
-    """List the notes: those in the top directory, then the newest."""
+    """List the notes: first those in the workspace's top directory, then the others, newest first."""
     listed: list[tuple[bool, float, str, str]] = []
     left_out: list[str] = []
     walk = tree.FileWalk(NOTE_FILES, max_entries=MAX_WALKED)

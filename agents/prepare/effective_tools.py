@@ -1,4 +1,4 @@
-"""Find the tools a run would have, and why others are missing, without starting it: for a session or a policy query."""
+"""For a session or a policy query, find which tools a run would have and why others are missing, without starting a run."""
 
 import os
 from dataclasses import dataclass, replace

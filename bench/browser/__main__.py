@@ -6,7 +6,7 @@
     python -m bench.browser streaming --repeat 1 --profile stream.cpuprofile
 
 Uses a temporary server on 127.0.0.1 with a fake model that writes Markdown at a fixed pace, and Debian's Chromium at desktop size.
-The exit code is 1 if a promise is not kept. On a busy machine, raise the priority with `chrt -r 1`.
+The exit code is 1 if a target is missed. On a busy machine, raise the priority with `chrt -r 1`.
 """
 
 import argparse
@@ -64,8 +64,8 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[Result]], str]:
 
 
 def table(results: dict[str, list[Result]]) -> tuple[str, list[str]]:
-    """Return the table and the promises that were not kept."""
-    lines, failed = [("what", "promise", "figure", "")], []
+    """Return the table and the missed targets."""
+    lines, failed = [("measurement", "target", "result", "")], []
     for promise in PROMISES:
         if promise.suite not in results:
             continue

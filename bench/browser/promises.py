@@ -1,4 +1,4 @@
-"""Promised figures of the pages. Those without a limit are only reported, because they depend on the machine."""
+"""Targets for the pages. Measurements without a limit are only reported, because they depend on the machine."""
 
 from bench.promises import Promise
 

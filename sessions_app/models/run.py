@@ -87,7 +87,7 @@ class Run(models.Model):
     abort_reason = models.CharField(_("stop reason"), max_length=64, blank=True)
     rescues = models.PositiveSmallIntegerField(_("recoveries"), default=0)
     running_seconds = models.FloatField(
-        _("running time (s)"), default=0, help_text=_("Running time in earlier leases, without waiting")
+        _("running time (s)"), default=0, help_text=_("Running time in earlier leases, excluding waiting time")
     )
     claimed_at = models.FloatField(_("claimed"), null=True, blank=True)
     timeout_seconds = models.FloatField(

@@ -42,7 +42,7 @@ class RunWait(models.Model):
     kind = models.CharField(_("kind"), max_length=16, choices=Kind.choices)
     reference = models.CharField(_("reference"), max_length=200, help_text=_("ID of the row that the run waits for"))
     alternative = models.PositiveSmallIntegerField(
-        _("alternative"), default=0, help_text=_("The run continues when nothing is left to wait for in one of its alternatives.")
+        _("alternative"), default=0, help_text=_("The run continues when all waits of one alternative have ended.")
     )
     # Database time, in seconds since 1970, like the leases.
     deadline = models.FloatField(_("deadline"), null=True, blank=True)

@@ -22,7 +22,7 @@ class ToolCall(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls", verbose_name=_("run"))
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tool_calls", verbose_name=_("session"))
     call_id = models.CharField(_("call ID"), max_length=200)
-    position = models.PositiveIntegerField(_("position"), help_text=_("Order of the model's calls over the whole run"))
+    position = models.PositiveIntegerField(_("position"), help_text=_("Position of this call among all tool calls in the run"))
     name = models.CharField(_("name"), max_length=128)
     arguments = models.JSONField(_("arguments"), default=dict)
     status = models.CharField(_("status"), max_length=16, choices=Status.choices)
@@ -35,7 +35,7 @@ class ToolCall(models.Model):
     refused_by = models.CharField(_("denied by"), max_length=32, blank=True, help_text=_("Policy layer that denied the call"))
 
     deferred = models.JSONField(
-        _("deferred"), null=True, blank=True, help_text=_("Kind and ID of the row its result depends on, and until when it waits")
+        _("deferred"), null=True, blank=True, help_text=_("Kind and ID of the row that the result depends on, and the deadline")
     )
     result = models.JSONField(_("result"), null=True, blank=True)
     is_error = models.BooleanField(_("error"), default=False)

@@ -105,7 +105,7 @@ def write_step(claimed: ClaimedRun, *, to: Run.Status | None = None, **what: Any
 def end_run(
     claimed: ClaimedRun, to: Run.Status, reason: str, error: Reason | None = None, *, before: Sequence[NewEvent] = ()
 ) -> None:
-    """End a held run without another answer: an error or an abort."""
+    """End a run that this worker holds, without an answer: after an error or an abort."""
     last = lifecycle.build_end_event(to, reason, error, startedAt=claimed.started_ms)
     undecided, results = tool_calls.close_waiting(claimed.pk, reason)
     write_step(claimed, to=to, reason=reason, error=error, events=[*before, *undecided, last], entries=results)

@@ -103,7 +103,9 @@ def _directory() -> Path:
 def check_quota(user: User) -> None:
     """Check the limit, before bytes are written and again before the row is created."""
     if Attachment.objects.filter(owner=user, session=None).count() >= MAX_UNSENT:
-        raise TooManyAttachments(_("You have %d unsent files; send some, or wait until they are deleted after a day.") % MAX_UNSENT)
+        raise TooManyAttachments(
+            _("You have %d unsent files. Send some, or wait: unsent files are deleted after a day.") % MAX_UNSENT
+        )
 
 
 def has_uploaded(user: User, content: bytes) -> bool:

@@ -265,7 +265,7 @@ def _parse_datetime(value: object, name: str) -> dt.datetime:
             return moment.astimezone(dt.UTC)
     except (ValueError, OverflowError):
         pass
-    raise BadLine(f"{name} is {_shorten(value)}; it must be a time with time zone, such as 2026-02-01T10:15:00Z")
+    raise BadLine(f"{name} is {_shorten(value)}; it must be a timestamp with a time zone, such as 2026-02-01T10:15:00Z")
 
 
 def _format_datetime(moment: dt.datetime) -> str:

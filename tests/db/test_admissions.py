@@ -87,8 +87,8 @@ def test_one_time_approval_names_approver_and_layer(claimed, approver, tmp_path)
     [
         (GrantTerms("session", 900), "for 15 minutes, in this chat"),
         (GrantTerms("agent", 3600), "for 1 hour, for this agent, in all chats"),
-        (GrantTerms("directory", None, 5), "once and 5 times more within 8 hours, for this agent, in this directory"),
-        (GrantTerms("session", 5400, 1), "once and 1 time more within 90 minutes, in this chat"),
+        (GrantTerms("directory", None, 5), "once, plus 5 more times within 8 hours, for this agent, in this directory"),
+        (GrantTerms("session", 5400, 1), "once, plus 1 more time within 90 minutes, in this chat"),
     ],
 )
 def test_timed_approval_shows_duration_uses_and_scope(wish, extent, claimed, approver, tmp_path):
@@ -110,7 +110,7 @@ def test_grant_admission_names_grant_and_remaining_uses(claimed, approver, tmp_p
     grant = Grant.objects.get()
     told = {"id": grant.pk, "person": "ada", "scope": "session", "expiresAt": clock.to_ms(grant.expires_at), "usesLeft": 2}
     assert verdict["admission"] == {"by": "grant", "grants": [told]}
-    assert words(verdict).startswith(f"allowed by grant #{grant.pk} of ada, in this chat, until ")
+    assert words(verdict).startswith(f"allowed by grant #{grant.pk} from ada, in this chat, until ")
     assert words(verdict).endswith(", 2 uses left")
     grants.revoke_grant(grant.pk, by=approver)
     again = ToolCall.objects.values("name", "status", "refused_by", "verdict").get(run=claimed.pk, call_id="c2")
@@ -121,7 +121,7 @@ def test_admission_without_approval_names_exec_rules(user, make_session, tmp_pat
     allow_approval_requests(security="full", ask="off")
     verdict = started(claim_run(user, make_session(user)), tmp_path)
     assert verdict["admission"] == {"by": "rules"}
-    assert words(verdict) == "allowed by the exec rules, without a question"
+    assert words(verdict) == "allowed by the exec rules, without approval"
 
 
 def test_approval_event_carries_grant_scope_and_duration(claimed, approver, user, tmp_path):

@@ -497,7 +497,7 @@ def test_chat_card_summary_shows_risk_facts(ada, ben, make_session):
         ({"for": "28800", "scope": "agent"}, "ben approved it for 8 hours, for this agent, in all chats"),
         (
             {"for": "uses", "uses": "3", "scope": "directory"},
-            "ben approved it once and 3 times more within 8 hours, for this agent",
+            "ben approved it once, plus 3 more times within 8 hours, for this agent",
         ),
     ],
 )

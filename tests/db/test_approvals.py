@@ -282,7 +282,7 @@ def test_executable_changed_after_approval_voids_it(claimed, question, approver,
 
 
 def store_as_earlier_version(question, codes):
-    """Store a request as versions did that hashed and stored the texts of the reasons."""
+    """Store a request in the format of earlier versions, which hashed and stored the reasons' texts."""
     plan = replace(ExecPlan.from_json(question.plan), analysis_hash="0" * 64)
     reasons = [{"code": code, "words": "text of an earlier version"} for code in codes]
     Approval.objects.filter(pk=question.pk).update(

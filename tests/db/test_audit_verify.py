@@ -263,7 +263,7 @@ def test_database_rejects_duplicate_seal_position(ids):
 def test_incomplete_digest_misses_column_change(ids, monkeypatch):
     monkeypatch.setattr(audit_verify, "_compute_digest", lambda row: row[1])
     tamper(f"UPDATE {ENTRY_TABLE} SET actor_name = 'somebody else' WHERE id = %s", [ids[4]])
-    assert found() == []  # so the test of every column above depends on that digest alone
+    assert found() == []  # without the full digest, the change isn't detected
 
 
 # Anchors and the command line

@@ -85,7 +85,7 @@ class Round:
         rng = random.Random(f"{self._seed}-{key}-words")
         for number in range(MESSAGES):
             await asyncio.sleep(rng.uniform(0, 0.4))
-            # Sessions of different users share idempotency keys: a key belongs to its owner.
+            # Sessions of different users use the same idempotency keys, which must only conflict per user.
             run_id = f"r{self._seed}-{key[-1]}-{number}"
             prompt, hangs = self._prompt(rng, f"{key.rpartition(':')[2]}-{number}")
             await sender.send(run_id, prompt)

@@ -16,7 +16,7 @@ from tests.faults.scenarios import ScenarioContext
 
 
 class AtOnce:
-    """Instead of Django's transactions: on_commit callbacks run immediately."""
+    """A replacement for Django's `transaction` module that runs on_commit callbacks immediately."""
 
     @staticmethod
     def on_commit(call):

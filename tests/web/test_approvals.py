@@ -99,7 +99,9 @@ def test_denial_has_reason_and_approval_has_duration(queue: Callable[..., Page],
     shown.get_by_label("Number of uses", exact=True).fill("3")
     shown.get_by_label(re.compile("in all chats")).check()
     shown.get_by_role("button", name="Approve", exact=True).click()
-    expect(card(page, second)).to_contain_text("ben approved it once and 3 times more within 8 hours, for this agent, in all chats")
+    expect(card(page, second)).to_contain_text(
+        "ben approved it once, plus 3 more times within 8 hours, for this agent, in all chats"
+    )
     grant = Grant.objects.get()
     assert (grant.scope, grant.uses_left) == ("agent", 3)
 

@@ -18,7 +18,7 @@ from tests.web.fake_gateway import KEY, FakeGateway
 SCRIPTS = Path(__file__).parents[2] / "static/js/shared"
 THEIRS = "http://elsewhere.test"
 
-# Calls of such a page, and what the tests check.
+# Runs in a page of another program: creates a Gateway and records what the tests check.
 START = """async ({ url, token }) => {
   const { Gateway } = await import("/gateway.js");
   const seen = { states: [], events: [], gaps: 0 };

@@ -100,7 +100,11 @@ class McpServerForm(ServerModelForm):
         model = McpServer
         fields = ["name", *servers.SETTING_FIELDS]
         # Not the model's help text: the admin renders it as HTML and would treat `<name>` as a tag.
-        help_texts = {"name": _("Its tools are named weather__forecast and so on, and policies can refer to it. Example: weather")}
+        help_texts = {
+            "name": _(
+                "Its tools are named weather__forecast etc., and policies can refer to the server by this name. Example: weather"
+            )
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -64,7 +64,7 @@ class SourceAdmin(ServiceAdmin):
 
     @with_confirmation(
         label=_("Enable"),
-        warning=_("Agents can then use the tools these provide, if the tool policy allows them."),
+        warning=_("Agents can then use their tools, if the tool policy allows them."),
         permission="change",
         preview=_preview_enable,
     )

@@ -103,7 +103,7 @@ def _judge_input(planned: PlannedCommand, rules: ExecRules) -> GateVerdict:
 
 
 def filter_valid_grants(grant_set: GrantSet, rules: ExecRules, requester: int) -> GrantSet:
-    """Drop grants given by fewer people than the rule requires, or by people who could not approve here today."""
+    """Drop grants with fewer approvers than the rule requires, or whose approvers could no longer approve this command."""
     return GrantSet([row for row in grant_set.rows if approvers.is_grant_still_valid(row, rules, requester)], grant_set.plan)
 
 

@@ -104,8 +104,8 @@ class ExecTool(CommandSupervisor):
         running = await db.read(commands.count_in_background, self._env.session_id)
         if running >= commands.MAX_IN_BACKGROUND:
             raise ToolFailed(
-                f"{running} background commands are already running in this session, which is the limit. "
-                "It did not run. Stop one with `process` first."
+                f"This command was not started: {running} background commands are already running in this session, "
+                "which is the limit. Stop one with `process` first."
             )
 
     async def _follow(self, command: RunningCommand, args: ExecArgs, call: CallContext) -> ProcessResult | None:

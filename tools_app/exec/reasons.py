@@ -17,7 +17,7 @@ register_reasons(
         "exec.isolation": _("The exec rules require the sandbox {level}, which this host does not have."),
         "exec.no_network": _("The exec rules no longer allow network access. Request the command again if it is still needed."),
         "exec.several": "{first} {second}",
-        "exec.account_disabled": _("The account that requested it is disabled."),
+        "exec.account_disabled": _("The requester's account is disabled."),
         "exec.changed": _(
             "It is no longer the command that needed approval; changed: {fields}. Request it again if it is still needed."
         ),
@@ -26,7 +26,7 @@ register_reasons(
         "exec.denied": _("An approver denied the command."),
         "exec.denied_because": _("An approver denied the command: {reason}."),
         "exec.used": _("Its approval was already used."),
-        "exec.lapsed": _("Its approval no longer counts. {lapse} Request it again if it is still needed."),
+        "exec.lapsed": _("Its approval is no longer valid. {lapse} Request it again if it is still needed."),
         "exec.approval_invalid": _("Its approval is no longer valid."),
         "exec.grant_revoked": _("The grant that allowed it was just revoked. Request it again if it is still needed."),
         "approval.expired": _("No decision before the deadline."),
@@ -39,7 +39,7 @@ register_reasons(
         "gate.no-sandbox": _("Without a sandbox, every command needs approval."),
         "changed.directory": _("its directory"),
         "changed.program": _("a program it would start"),
-        "changed.findings": _("what the gate finds in it"),
+        "changed.findings": _("the exec gate's findings"),
         "changed.script": _("the content of a script it would run"),
         "changed.environment": _("its environment"),
         "changed.sandbox": _("the sandbox of this host"),
@@ -47,9 +47,7 @@ register_reasons(
         "exec.run_stopped": _("The run is being stopped."),
         "exec.changed_since": _("This has changed since the command was allowed: {what}."),
         "exec.run_lost": _("The worker lost the run before the command could start."),
-        "gate.input": _(
-            "It is typed into `{name}`, which runs `{line}`, and what a program does with its input can't be predicted."
-        ),
+        "gate.input": _("It is input for `{name}`, which runs `{line}`. What a program does with its input can't be predicted."),
         "exec.input_run_lost": _("The worker lost the run before the input was sent."),
         "exec.input_changed": _("The input differs from what was allowed."),
     }

@@ -91,7 +91,7 @@ class CommandInput(models.Model):
     data = models.TextField(_("data"), blank=True)
     created_at = models.DateTimeField(_("created"))
     done_at = models.DateTimeField(_("completed at"), null=True, blank=True)
-    error = models.CharField(_("error"), max_length=200, blank=True, help_text=_("Why it could not be carried out"))
+    error = models.CharField(_("error"), max_length=200, blank=True, help_text=_("Why the operation failed"))
 
     class Meta:
         verbose_name = _("input")

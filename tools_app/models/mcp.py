@@ -22,7 +22,7 @@ class McpServer(models.Model):
         _("name"),
         max_length=32,
         unique=True,
-        help_text=_("Its tools are named `<name>__<tool>`, and policies can refer to it. Example: weather"),
+        help_text=_("Its tools are named `<name>__<tool>`, and policies can refer to the server by this name. Example: weather"),
     )
     enabled = models.BooleanField(_("enabled"), default=False, help_text=_("Workers connect to the server while this is enabled."))
     transport = models.CharField(_("kind"), max_length=8, choices=Transport.choices, default=Transport.STDIO)

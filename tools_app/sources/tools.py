@@ -56,7 +56,7 @@ def _blocking_hooks(now: OfferedTools, loaded: LoadedPlugin) -> tuple[Hook, ...]
 
 
 def _block_until_imported(plugin: str, _call: HookCall) -> HookAnswer | None:
-    """Block calls of a run that began before the import finished; it may have finished by the time of the call."""
+    """Block the call, because the run began before the plugin's import finished. The import may have finished since."""
     loaded = plugins.get_loaded(plugin)
     if loaded.error == plugins.IMPORT_UNFINISHED:
         return HookAnswer(block="it may need to check every call, but is still being imported; try again later")

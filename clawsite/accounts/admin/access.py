@@ -90,7 +90,7 @@ def _preview_revocation(request: HttpRequest, token: AccessToken) -> ActionPrevi
         return ActionPreview(_("Already revoked"), acts=False)
     if token.expires_at <= timezone.now():
         return ActionPreview(_("Expired; will also be marked as revoked"))
-    return ActionPreview(_("Stops working immediately; programs of %(user)s that use it are disconnected") % {"user": token.user})
+    return ActionPreview(_("Stops working immediately; %(user)s’s programs that use it are disconnected") % {"user": token.user})
 
 
 LIMIT_FIELDS = ("allow_tools", "deny_tools")

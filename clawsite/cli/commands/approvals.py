@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     approve.add_argument("--for", dest="seconds", type=_parse_duration, metavar="TIME", help="also allow it for 15m, 1h, 8h …")
     approve.add_argument("--uses", type=int, metavar="N", help="also allow it N more times")
     approve.add_argument("--scope", choices=["session", "agent", "directory"], help="scope of --for or --uses (default session)")
-    approve.add_argument("--always", action="store_true", help="always allow this program with such arguments")
+    approve.add_argument("--always", action="store_true", help="always allow this program with arguments like these")
     deny = actions.add_parser("deny", help="deny the command")
     deny.add_argument("--reason", default="", help="reason, shown to the agent")
     for each in (show, approve, deny):

@@ -23,7 +23,7 @@ Methods and their parameters: `claw protocol-docs`. An error is printed to stder
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("method", help="name of the method, such as health or sessions.list")
     parser.add_argument("--params", default="{}", metavar="JSON", help="parameters as a JSON object; - reads them from stdin")
-    parser.add_argument("--expect-final", action="store_true", help="wait until the run ends, not only for `accepted`")
+    parser.add_argument("--expect-final", action="store_true", help="wait until the run ends, not only until it is accepted")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to wait (default 30)")
     endpoint.add_arguments(parser)
 

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--cwd", metavar="DIR", default=".", help="working directory and workspace (default: current directory)")
     how = check.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="one JSON object")
-    how.add_argument("--jsonl", action="store_true", help="many command lines: one JSON object per line, in and out")
+    how.add_argument("--jsonl", action="store_true", help="check many command lines: one JSON object per line, in input and output")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -81,7 +81,9 @@ class Hook(models.Model):
         help_text=_("Deliveries with the same value share one chat. Leave blank for a new chat each time."),
     )
     allow_request_session_key = models.BooleanField(
-        _("callers can choose the chat"), default=False, help_text=_("For “agent” only, among webhook chats")
+        _("callers can choose the chat"),
+        default=False,
+        help_text=_("Only for the general webhook “agent”, and only among webhook chats"),
     )
     model = models.CharField(_("model"), max_length=200, blank=True)
     thinking = models.CharField(_("thinking level"), max_length=16, blank=True)

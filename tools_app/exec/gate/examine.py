@@ -27,7 +27,7 @@ register_reasons(
             "Two parsers read every command line, and only one of them finds the command {name}."
         ),
         "gate.write.redirection": gettext_noop("A redirection writes to a file: {finding}."),
-        "wrapper.depth": gettext_noop("too many programs start one another"),
+        "wrapper.depth": gettext_noop("too many nested programs (each one starts the next)"),
     }
 )
 

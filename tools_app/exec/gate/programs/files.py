@@ -15,7 +15,7 @@ register_reasons(
         "sed.backup": gettext_noop("the backup suffix is a path"),
         "awk.program": gettext_noop("the program may start others or write files (system, getline, | or >), or can't be parsed"),
         "tar.old_style": gettext_noop("these old-style options are not known to be safe"),
-        "tar.remote": gettext_noop("the archive may be on another computer, which needs another program"),
+        "tar.remote": gettext_noop("the archive may be remote, so another program (such as ssh) would be started"),
         "program.operand": gettext_noop("the operand {operand} is not known to be safe"),
         "program.last_operand": gettext_noop("the last operand is only known at run time"),
         "program.second_operand": gettext_noop("there may be a second operand, which it would write to"),

@@ -11,10 +11,10 @@ from clawsite.infra.reasons import Reason, gettext_noop, register_reasons
 
 register_reasons(
     {
-        "git.settings_unreadable": gettext_noop("the settings of the repository can't be read"),
-        "git.settings": gettext_noop("the settings of the repository name another program or file ({setting})"),
+        "git.settings_unreadable": gettext_noop("the repository's settings can't be read"),
+        "git.settings": gettext_noop("the repository's settings name another program or file ({setting})"),
         "git.hooks": gettext_noop("the repository has hooks that would run ({hooks})"),
-        "git.submodules": gettext_noop("this repository contains others, whose settings git would use"),
+        "git.submodules": gettext_noop("the repository contains submodules, whose settings git would use"),
     }
 )
 

@@ -16,7 +16,7 @@ register_reasons(
         "curl.writes_file": gettext_noop("{option} would write a file"),
         "curl.unknown_data": gettext_noop("what {option} sends is only known at run time"),
         "network.url": gettext_noop("{url} is not a plain http URL"),
-        "rsync.remote": gettext_noop("one side may be on another computer, which needs another program"),
+        "rsync.remote": gettext_noop("the source or destination may be remote, so another program (such as ssh) would be started"),
         "docker.command": gettext_noop("it starts programs outside the sandbox, or changes what runs there"),
     }
 )

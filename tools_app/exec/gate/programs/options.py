@@ -15,7 +15,7 @@ from tools_app.exec.gate.shell.words import Word
 
 register_reasons(
     {
-        "option.position": gettext_noop("{word} where an option could be"),
+        "option.position": gettext_noop("{word}, which could expand to an option,"),
         "option.name": gettext_noop("the option {name}"),
         "option.value_missing": gettext_noop("the option {name} without a value"),
         "option.value": gettext_noop("{word} as the value of {name}"),

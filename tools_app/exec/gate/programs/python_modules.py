@@ -13,7 +13,7 @@ from tools_app.exec.gate.shell.words import Word
 register_reasons(
     {
         "python.module": gettext_noop("the module {module} is not known to be safe"),
-        "python.second_file": gettext_noop("it writes to the second file"),
+        "python.second_file": gettext_noop("it writes to the file named by the second argument"),
         "python.test": gettext_noop("{test} is not a test in the workspace"),
     }
 )

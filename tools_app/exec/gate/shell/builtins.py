@@ -8,7 +8,7 @@ from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import split_names
 
 register_reasons(
-    {"gate.builtin": gettext_noop("The shell builtin {name} can change or evaluate something, at least with these arguments.")}
+    {"gate.builtin": gettext_noop("The shell builtin {name}, with these arguments, can evaluate code or change the shell's state.")}
 )
 
 # bash 5.2's `compgen -b`, and reserved words that a parser may take for commands.

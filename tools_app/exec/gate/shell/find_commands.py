@@ -19,7 +19,7 @@ from tools_app.exec.gate.types import ExecContext
 
 register_reasons(
     {
-        "gate.time": gettext_noop("The word “time” is in the middle of the command line, where it can be a program."),
+        "gate.time": gettext_noop("The command line contains “time” after its beginning, where bash may run it as a program."),
         "gate.syntax.function": gettext_noop("The command line defines a function."),
         "gate.syntax.coprocess": gettext_noop("The command line starts a coprocess."),
         "gate.syntax.declaration": gettext_noop("The command line declares or exports variables."),
@@ -27,8 +27,8 @@ register_reasons(
         "gate.syntax.arithmetic": gettext_noop("The command line evaluates arithmetic with variables."),
         "gate.syntax.test": gettext_noop("The command line uses a test that is not on the allowlist: {test}."),
         "gate.fork-bomb": gettext_noop("The function {name} starts itself again: a fork bomb."),
-        "gate.arithmetic.loop": gettext_noop("The loop calculates with variables, and bash evaluates their text."),
-        "gate.arithmetic.test": gettext_noop("The test {operator} evaluates the text of its operands."),
+        "gate.arithmetic.loop": gettext_noop("The loop does arithmetic with variables, whose values bash would evaluate."),
+        "gate.arithmetic.test": gettext_noop("The test operator {operator} evaluates its operands."),
         "gate.assignment.loop": gettext_noop("The loop changes {name}, which can change what other commands do."),
         "gate.command-name": gettext_noop("The name of a command is only known at run time; it contains {part}."),
     }

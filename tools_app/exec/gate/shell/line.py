@@ -12,8 +12,12 @@ register_reasons(
         "gate.blank": gettext_noop("The command line is empty."),
         "gate.size": gettext_noop("The command line has {size} bytes; the limit is {limit}."),
         "gate.characters": gettext_noop("The command line contains control or invisible characters: {characters}."),
-        "gate.continuation.joined": gettext_noop("A backslash at the end of a line joins two words, which hides what runs."),
-        "gate.continuation.hidden": gettext_noop("A continued line together with a comment or a here-document can hide a command."),
+        "gate.continuation.joined": gettext_noop(
+            "A line continuation (a backslash at the end of a line) joins two words, which hides what runs."
+        ),
+        "gate.continuation.hidden": gettext_noop(
+            "A line continuation combined with a comment or a here-document can hide a command."
+        ),
         "gate.continuation.end": gettext_noop("The command line ends in a backslash."),
     }
 )

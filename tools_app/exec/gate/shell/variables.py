@@ -9,14 +9,18 @@ from tools_app.exec.gate.shell.words import Variables, Word, read_word
 
 register_reasons(
     {
-        "gate.assignment.index": gettext_noop("The command line assigns to {name} by index, as a list, or by appending."),
-        "gate.assignment.value": gettext_noop("The value assigned to {name} is not a plain name."),
+        "gate.assignment.index": gettext_noop("The command line assigns an array or an array element to {name}, or appends to it."),
+        "gate.assignment.value": gettext_noop("The value assigned to {name} is not known to be harmless."),
         "gate.assignment.command": gettext_noop("The command line sets {name} for a command, which can change what it runs."),
         "gate.assignment.name": gettext_noop("The command line changes {name}, which can change what other commands do."),
         "gate.expansion.unknown": gettext_noop("The meaning of the expansion {expansion} is unknown."),
-        "gate.expansion.lookup": gettext_noop("The expansion {expansion} looks up or evaluates something else."),
+        "gate.expansion.lookup": gettext_noop(
+            "The expansion {expansion} is indirect or transforms the value, so it may evaluate other text."
+        ),
         "gate.expansion.operator": gettext_noop("The expansion {expansion} assigns or evaluates (operator {operator})."),
-        "gate.arithmetic.slice": gettext_noop("The slice in {expansion} is calculated from text that bash would evaluate."),
+        "gate.arithmetic.slice": gettext_noop(
+            "The offset or length in {expansion} is arithmetic with variables, whose values bash would evaluate."
+        ),
     }
 )
 

@@ -19,12 +19,16 @@ register_reasons(
         "gate.syntax.field": gettext_noop("The command line uses shell syntax that is not on the allowlist: {kind} with {field}."),
         "gate.syntax.kind": gettext_noop("The command line uses shell syntax that is not on the allowlist: {kind}."),
         "gate.syntax.word": gettext_noop("The command line has a kind of word that is not on the allowlist."),
-        "gate.expansion.locale": gettext_noop('The command line has a $"…" text, which is looked up and replaced.'),
-        "gate.substitution.command": gettext_noop("The command line runs a command inside another ($(…) or `…`)."),
-        "gate.substitution.process": gettext_noop("The command line runs a command behind a file name, <(…) or >(…)."),
+        "gate.expansion.locale": gettext_noop('The command line has a $"…" string, which bash replaces with its translation.'),
+        "gate.substitution.command": gettext_noop(
+            "The command line uses command substitution, $(…) or `…`, which runs another command."
+        ),
+        "gate.substitution.process": gettext_noop(
+            "The command line uses process substitution, <(…) or >(…), which runs another command."
+        ),
         "gate.substitution.arithmetic": gettext_noop("The command line evaluates arithmetic with variables."),
         "gate.substitution.kind": gettext_noop("The command line uses a substitution that is not on the allowlist: {kind}."),
-        "gate.redirect.variable": gettext_noop("A redirection stores its number in a variable."),
+        "gate.redirect.variable": gettext_noop("A redirection stores its file descriptor in a variable."),
         "gate.redirect.unknown": gettext_noop(
             "A redirection uses a file that is only known at run time; its name contains {part}."
         ),

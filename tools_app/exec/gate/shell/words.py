@@ -15,11 +15,11 @@ from tools_app.exec.gate.shell.shfmt import Node
 
 register_reasons(
     {
-        "word.escapes": gettext_noop("a $'…' text with escapes"),
-        "word.tilde": gettext_noop("a ~ path"),
+        "word.escapes": gettext_noop("a $'…' string with escapes"),
+        "word.tilde": gettext_noop("a tilde expansion"),
         "word.braces": gettext_noop("a brace expansion"),
         "word.glob": gettext_noop("a glob"),
-        "word.expansion": gettext_noop("an expansion"),
+        "word.expansion": gettext_noop("a parameter expansion"),
         "word.variable": gettext_noop("the variable ${name}"),
     }
 )
