@@ -192,7 +192,7 @@ def test_run_page_is_translated(
     page.goto(f"{site}/runs/{run.pk}/")
     expect(page.locator("#recorder")).to_be_visible()
     is_chinese(page)
-    expect(page.locator("#calls")).to_contain_text("被层 agent 拒绝：拒绝项 `write`")
+    expect(page.locator("#calls")).to_contain_text("策略层 agent 拒绝：拒绝项 `write`")
     expect(page.locator(".figures")).to_contain_text("输入 2,400，输出 170")
     for said in page.locator("#story .text, blockquote.asked, #events .what").all():
         said.evaluate("element => element.dataset.said = 'yes'")
