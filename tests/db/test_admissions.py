@@ -4,7 +4,7 @@ import pytest
 from django.db import transaction
 from django.utils import translation
 
-from clawsite.gateway.protocol.approvals import add_approvals
+from clawsite.gateway.protocol.approvals.messages import add_approvals
 from clawsite.infra import clock
 from sessions_app.models import Event, ToolCall
 from sessions_app.reports.redaction import redact_event_data

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents.models import Agent
-from clawsite.gateway.protocol.approvals import add_enable_offers
+from clawsite.gateway.protocol.approvals.messages import add_enable_offers
 from clawsite.infra import clock
 from clawsite.infra.reasons import Reason
 from sessions_app.models import SessionMember

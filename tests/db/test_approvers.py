@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 
 from agents import session_cleanup
-from clawsite.gateway.protocol.approvals import list_open_records
+from clawsite.gateway.protocol.approvals.records import list_open_records
 from clawsite.infra import clock
 from clawsite.infra.errors import Forbidden
 from clawsite.infra.reasons import Reason

@@ -22,7 +22,7 @@ PLACES = (
     "clawsite/api/",
     "clawsite/cli/",
     "clawsite/gateway/methods/approvals/requests.py",
-    "clawsite/gateway/protocol/approvals.py",
+    "clawsite/gateway/protocol/approvals/decisions.py",
     "clawsite/accounts/",
     "clawsite/urls.py",
 )

@@ -34,6 +34,12 @@ def admission_by_grants(pks: Sequence[int]) -> dict[str, Any]:
     return {"by": "grant", "grants": grants} if grants else BY_RULES
 
 
+def describe_decision(approval: Approval) -> dict[str, Any]:
+    """How a request was closed: {decision, by, reason} and what was granted. Messages, records and events are built from this."""
+    by = _name(approval.decided_by) or None
+    return {"decision": approval.decision, "by": by, "reason": approval.reason_text, **describe_granted(approval)}
+
+
 def describe_granted(approval: Approval) -> dict[str, Any]:
     """The grant given with the decision: {"granted": {grant, scope, seconds, uses}}, or empty."""
     if approval.decision not in (Approval.Decision.FOR, Approval.Decision.ALWAYS):

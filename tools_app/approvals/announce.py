@@ -13,7 +13,7 @@ from sessions_app.events.announce import announce
 from sessions_app.events.journal import NewEvent
 from sessions_app.runs import hot_sql
 from sessions_app.runs.hot_sql import LeaseLost, RunStep
-from tools_app.approvals.allowed_by import describe_granted
+from tools_app.approvals.allowed_by import describe_decision
 from tools_app.models import Approval
 
 
@@ -54,14 +54,7 @@ def notify_session(approval: Approval) -> None:
         "phase": "decided",
         "name": approval.tool,
         "toolCallId": approval.call_id,
-        "approval": {
-            "id": str(approval.pk),
-            "status": approval.status,
-            "decision": approval.decision,
-            "by": approval.decided_by.get_username() if approval.decided_by else None,
-            "reason": approval.reason_text,
-            **describe_granted(approval),
-        },
+        "approval": {"id": str(approval.pk), "status": approval.status, **describe_decision(approval)},
     }
     try:
         with transaction.atomic():

@@ -10,7 +10,8 @@ from clawsite.accounts.models import User
 from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor, encode_cursor, parse_time
 from clawsite.api.http.permissions import ApiRequest, RequireScope
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.protocol.approvals import Answer, ApprovalRecord, decide_and_read, find_record, list_records
+from clawsite.gateway.protocol.approvals.decisions import Answer, decide_and_read
+from clawsite.gateway.protocol.approvals.records import ApprovalRecord, find_record, list_records
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import db
 from tools_app.models import Approval

@@ -14,7 +14,7 @@ from clawsite.api.http.permissions import MAX_MESSAGE_BYTES, ApiRequest, Require
 from clawsite.api.rest.sessions import find_visible_session
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.catch_up import LogPosition, read_missed_events
-from clawsite.gateway.protocol.approvals import add_approvals
+from clawsite.gateway.protocol.approvals.messages import add_approvals
 from clawsite.gateway.protocol.events.sessions import Message
 from clawsite.gateway.protocol.params import AttachmentParams, Id, Params
 from clawsite.gateway.protocol.runs import ActiveRun, Queued

@@ -6,16 +6,15 @@ pending ones.
 
 import logging
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from clawsite.accounts.models import User
 from clawsite.gateway.delivery.audience import Audience
-from clawsite.gateway.protocol.approval_snapshots import build_session_event
-from clawsite.gateway.protocol.approvals import ApprovalRecord, find_record, to_request
+from clawsite.gateway.protocol.approvals.records import ApprovalRecord, build_event, find_record
+from clawsite.gateway.protocol.approvals.snapshots import build_session_event
 from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.infra import clock, db
+from clawsite.infra import db
 from clawsite.infra.errors import ClawError
 from clawsite.infra.waits import Waiters
 from sessions_app.keys import make_shared_key
@@ -68,22 +67,8 @@ def _build_notices(approval_id: str, change: str) -> tuple[OutgoingEvent, _Sessi
     approval = rows.first()
     if approval is None:
         return None
-    return _build_approver_event(approval, change), _build_session_notice(approval) if change in SESSION_CHANGES else None
-
-
-def _build_approver_event(approval: Approval, change: str) -> OutgoingEvent:
-    payload: dict[str, Any] = {"id": str(approval.pk), "request": to_request(approval, 0)}
-    if change == "resolved":
-        payload["decision"] = approval.decision or None
-        payload["resolvedBy"] = approval.decided_by.get_username() if approval.decided_by else None
-        payload |= {"ts": clock.now_ms(), "status": approval.status, "reason": approval.reason_text}
-        return OutgoingEvent("exec.approval.resolved", payload, payload)
-    payload["createdAtMs"] = clock.to_ms(approval.created_at)
-    payload["expiresAtMs"] = clock.to_ms(approval.expires_at)
-    if change == "requested":
-        return OutgoingEvent("exec.approval.requested", payload, payload)
-    payload["change"] = change
-    return OutgoingEvent("exec.approval.changed", payload, payload)
+    name, payload = build_event(approval, change)
+    return OutgoingEvent(name, payload, payload), _build_session_notice(approval) if change in SESSION_CHANGES else None
 
 
 def _build_session_notice(approval: Approval) -> _SessionNotice | None:

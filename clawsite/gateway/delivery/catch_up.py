@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.gateway.protocol import limits
-from clawsite.gateway.protocol.approvals import MAX_OPEN, ApprovalRecord, list_open_records
+from clawsite.gateway.protocol.approvals.records import MAX_OPEN, ApprovalRecord, list_open_records
 from clawsite.gateway.protocol.events import frames as event_frames
 from clawsite.gateway.protocol.events.frames import SessionName
 from clawsite.gateway.protocol.frames import Dialect

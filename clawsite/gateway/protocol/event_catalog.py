@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from clawsite.gateway.protocol.approval_snapshots import ApprovalSnapshot
+from clawsite.gateway.protocol.approvals.snapshots import ApprovalSnapshot
 from clawsite.gateway.protocol.events.devices import (
     InvokeRequest,
     NodeBroadcast,

@@ -13,8 +13,9 @@ from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.approvals.requests import ById
 from clawsite.gateway.methods.sessions.listing import limit_to_reply
-from clawsite.gateway.protocol.approval_snapshots import ApprovalSnapshot, snapshot_for
-from clawsite.gateway.protocol.approvals import Answer, decide, openclaw_errors
+from clawsite.gateway.protocol.approvals.decisions import Answer, decide
+from clawsite.gateway.protocol.approvals.records import openclaw_errors
+from clawsite.gateway.protocol.approvals.snapshots import ApprovalSnapshot, snapshot_for
 from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method

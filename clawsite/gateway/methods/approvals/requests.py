@@ -9,15 +9,8 @@ from typing_extensions import TypedDict
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.approval_feed import wait_for_decision
 from clawsite.gateway.methods.recent_password import require_recent_password
-from clawsite.gateway.protocol.approvals import (
-    Answer,
-    ApprovalRecord,
-    decide_and_read,
-    find_record,
-    list_open_records,
-    openclaw_errors,
-    to_record,
-)
+from clawsite.gateway.protocol.approvals.decisions import Answer, decide_and_read
+from clawsite.gateway.protocol.approvals.records import ApprovalRecord, find_record, list_open_records, openclaw_errors, to_record
 from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, method

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field
 from clawsite.gateway.delivery.catch_up import Epoch, LogPosition, Missed, list_open_approvals, read_missed_events
 from clawsite.gateway.methods.chat.rendering import render_messages
 from clawsite.gateway.protocol import openclaw
-from clawsite.gateway.protocol.approvals import add_approvals, add_enable_offers
+from clawsite.gateway.protocol.approvals.messages import add_approvals, add_enable_offers
 from clawsite.gateway.protocol.events.sessions import Message, SessionMessage
 from clawsite.gateway.protocol.openclaw import InFlightRun, PendingInputs
 from clawsite.gateway.protocol.params import Cursor, Id, IdempotencyKey

@@ -21,8 +21,8 @@ from clawsite.gateway.delivery.hub_queries import replay_events
 from clawsite.gateway.delivery.subscriptions import Subscriptions
 from clawsite.gateway.methods.sessions.listing import ListParams, list_
 from clawsite.gateway.protocol import limits
-from clawsite.gateway.protocol.approval_snapshots import ApprovalReplay, build_replay
-from clawsite.gateway.protocol.approvals import ApprovalRecord
+from clawsite.gateway.protocol.approvals.records import ApprovalRecord
+from clawsite.gateway.protocol.approvals.snapshots import ApprovalReplay, build_replay
 from clawsite.gateway.protocol.events.frames import SessionName
 from clawsite.gateway.protocol.params import Cursor, IsoTime
 from clawsite.gateway.protocol.scopes import Scope

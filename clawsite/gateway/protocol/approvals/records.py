@@ -1,72 +1,22 @@
-"""Approval requests in messages and responses: those for a session's tool calls, and denials that a rule could prevent."""
+"""Approval requests as records, in the form that people and programs decide on."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NotRequired
+from collections.abc import Iterator
+from typing import Any, Literal, NotRequired
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.protocol.events.sessions import ApprovalFacts
-from clawsite.gateway.protocol.params import Params
 from clawsite.infra import clock
-from clawsite.infra.errors import Conflict, NotFound
+from clawsite.infra.errors import NotFound
 from clawsite.infra.reasons import Reason
 from sessions_app.models import Session
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.allowed_by import describe_granted
+from tools_app.approvals.allowed_by import describe_decision
 from tools_app.approvals.approvers import Quorum, find_quorum, find_quorums, why_may_not_approve
-from tools_app.approvals.command_decision import NO_RULE_CODE, is_undecided
-from tools_app.approvals.grants import GrantTerms
 from tools_app.exec.gate.types import public_code, read_reason
-from tools_app.exec.rules import rules_for
 from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet
-
-
-def add_approvals(session: Session, messages: Sequence[dict[str, Any]]) -> None:
-    """Add approval requests to the messages that contain their tool calls. Call IDs are unique in a run, not in a session."""
-    calls = [(message, block["id"]) for message in messages for block in _list_calls(message)]
-    if not calls:
-        return
-    rows = Approval.objects.filter(session=session, call_id__in={call for _message, call in calls}).select_related(
-        "decided_by", "run"
-    )
-    rows = rows.prefetch_related("grants")
-    # The last one counts, because a canceled request may have been repeated.
-    by_call = {
-        (row.run.run_id if row.run else None, row.call_id): row for row in rows.defer("plan", "shown").order_by("created_at")
-    }
-    for message, call in calls:
-        if row := by_call.get((message.get("runId"), call)):
-            message.setdefault("approvals", {})[call] = to_approval_facts(row)
-
-
-def add_enable_offers(session: Session, messages: Sequence[dict[str, Any]]) -> None:
-    """Mark denials due to a missing exec rule while there is still none: an operator could let the agent request commands."""
-    denied = [message for message in messages if message.get("details", {}).get("code") == NO_RULE_CODE]
-    if denied and is_undecided(rules_for(session.agent, str(session.pk))):
-        for message in denied:
-            message["letAsk"] = True
-
-
-def to_approval_facts(row: Approval) -> ApprovalFacts:
-    facts = ApprovalFacts(id=str(row.pk), status=row.status, expiresAt=clock.to_ms(row.expires_at), needed=row.needed)  # type: ignore[typeddict-item]
-    if row.decided_at:
-        facts["decision"] = row.decision
-        facts["by"] = row.decided_by.get_username() if row.decided_by else None
-        facts["reason"] = row.reason_text
-        facts["decidedAt"] = clock.to_ms(row.decided_at)
-        facts.update(describe_granted(row))  # type: ignore[typeddict-item]
-    return facts
-
-
-def _list_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
-    if message["role"] != "assistant":
-        return []
-    return [block for block in message["content"] if block.get("type") == "toolCall"]
-
 
 DECISIONS = ("allow-once", "allow-always", "deny")  # those known to OpenClaw's clients
 MAX_OPEN = 50  # pending requests sent with the state of one session
@@ -148,11 +98,25 @@ def to_record(approval: Approval, user: User, quorum: Quorum | None = None) -> A
         agreed=[vote.user.get_username() for vote in approval.votes.all()],
     )
     if approval.decided_at:
-        record["decision"] = approval.decision or None
-        record["resolvedBy"] = approval.decided_by.get_username() if approval.decided_by else None
         record["resolvedAtMs"] = clock.to_ms(approval.decided_at)
-        record["reason"] = approval.reason_text
+        record.update(_to_resolution(approval))  # type: ignore[typeddict-item]
     return record
+
+
+def _to_resolution(approval: Approval) -> dict[str, Any]:
+    closed = describe_decision(approval)
+    return {"decision": closed["decision"] or None, "resolvedBy": closed["by"], "reason": closed["reason"]}
+
+
+def build_event(approval: Approval, change: str) -> tuple[str, dict[str, Any]]:
+    """Build the event that tells approvers about a change to a request: its name and its payload."""
+    payload: dict[str, Any] = {"id": str(approval.pk), "request": to_request(approval, 0)}
+    if change == "resolved":
+        return "exec.approval.resolved", {**payload, **_to_resolution(approval), "ts": clock.now_ms(), "status": approval.status}
+    payload |= {"createdAtMs": clock.to_ms(approval.created_at), "expiresAtMs": clock.to_ms(approval.expires_at)}
+    return (
+        ("exec.approval.requested", payload) if change == "requested" else ("exec.approval.changed", {**payload, "change": change})
+    )
 
 
 def to_request(approval: Approval, user_pk: int) -> Asked:
@@ -198,51 +162,3 @@ def openclaw_errors() -> Iterator[None]:
         yield
     except NotFound as error:
         raise NotFound("unknown or expired approval id", details={"reason": "APPROVAL_NOT_FOUND"}) from error
-
-
-ReasonText = Annotated[str, Field(max_length=approval_requests.MAX_REASON_LENGTH)]
-
-
-class ForHowLong(Params):
-    """The terms of a grant: at least one of `seconds` (60 to 28800) and `uses` (1 to 100), and its scope."""
-
-    seconds: int | None = None
-    uses: int | None = None
-    scope: Literal["session", "agent", "directory"] = "session"
-
-
-class Answer(Params):
-    """A decision. `planHash` identifies the plan you saw: a decision on any other is rejected. `for` is used with allow-for."""
-
-    refused: ClassVar[Mapping[str, str]] = {
-        "reviewer": "the signed-in user is always the reviewer",
-        "grantExpiresInDays": "use allow-for and `for`; allow-always lasts 90 days",
-    }
-
-    decision: Literal["allow-once", "allow-for", "allow-always", "deny"]
-    reason: ReasonText = ""
-    plan_hash: str | None = Field(None, max_length=64)
-    for_: ForHowLong | None = Field(None, alias="for")
-
-
-def decide_and_read(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
-    """Decide an approval request and return it. Repeating the same decision is accepted."""
-    decide(user, approval_id, answer)
-    return find_record(user, approval_id)
-
-
-def decide(user: User, approval_id: str, answer: Answer) -> bool:
-    """Decide an approval request. Return False if this user has already made the same decision."""
-    terms = GrantTerms(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
-    decision, seen = answer.decision, answer.plan_hash
-    try:
-        with openclaw_errors():
-            approval_requests.resolve_approval(
-                approval_id, by=user, decision=decision, reason=answer.reason, terms=terms, seen_hash=seen
-            )
-    except Conflict as error:
-        details = error.details or {}
-        if (details.get("decision"), details.get("decidedBy")) != (decision, user.get_username()):
-            raise
-        return False
-    return True

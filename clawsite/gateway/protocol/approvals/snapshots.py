@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.protocol.approvals import DECISIONS, MAX_OPEN
+from clawsite.gateway.protocol.approvals.records import DECISIONS, MAX_OPEN
 from clawsite.infra import clock
 from sessions_app.models import Session
 from tools_app.models import Approval
