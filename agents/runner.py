@@ -35,7 +35,7 @@ from clawsite.infra.observability import tracing
 from clawsite.infra.reasons import Reason
 from sessions_app.events.journal import new_message_id
 from sessions_app.models import Run
-from sessions_app.run_request import Compaction
+from sessions_app.run_request import Compaction, Unreadable
 from sessions_app.runs.freezes import RunFrozen
 from sessions_app.runs.queue import ClaimedRun, LeaseLost
 from sessions_app.transcript.history import build_live_view
@@ -120,6 +120,9 @@ class Runner:
             await self._fail(fault)
 
     async def _work(self, limit: asyncio.Timeout) -> None:
+        if isinstance(self.claimed.request.kind, Unreadable):
+            await self._end(Run.Status.FAILED, "unreadable", Reason("run_error.unreadable"))
+            return
         if not self.claimed.first:
             await self._void_open_answer()
         run = await prepare_run(self.claimed)

@@ -4,6 +4,7 @@ To add a kind of run, add a subclass of RunKind and list it in KINDS. Stored key
 and a request that was accepted before an upgrade and is sent again after it must hash to the same value.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NotRequired, Self, TypedDict
@@ -12,6 +13,8 @@ from django.db.models import Q
 
 from sessions_app.keys import parse_key
 from sessions_app.origin import ORDINARY_ORIGIN, TOKEN_PREFIX_KEY, WEBHOOK_KEY, Origin, Sender, TokenLimits
+
+log = logging.getLogger(__name__)
 
 Block = dict[str, Any]
 
@@ -179,6 +182,17 @@ class NestedMessage(RunKind):
         return cls(stored.get("run"), stored.get("call", ""), stored.get("waits", False), stored.get("depth", 0))
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable(RunKind):
+    """A stored request that this version can't read. Its run fails, because its limits are unknown; never stored."""
+
+    takes_events = makes_title = False
+
+    @property
+    def asks_model(self) -> bool:
+        return False
+
+
 KINDS: dict[str, type[RunKind]] = {kind.key: kind for kind in (ToolResults, Compaction, Invocation, Wake, NestedMessage, Prompt)}
 PLAIN_PROMPT = Prompt()
 # Fields of RunRequest that are stored as they are, omitted if empty.
@@ -235,9 +249,17 @@ class RunRequest:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "RunRequest":
-        """Read the stored form. Unknown keys, of other versions, are ignored."""
+        """Read the stored form. Unknown keys, of other versions, are ignored. One unreadable row must not stop others."""
         if not stored:
             return ORDINARY_REQUEST
+        try:
+            return cls._parse(stored)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            log.exception("can't read a stored run request")
+            return UNREADABLE_REQUEST
+
+    @classmethod
+    def _parse(cls, stored: Mapping[str, Any]) -> "RunRequest":
         kind: RunKind = PLAIN_PROMPT
         given: dict[str, Any] = {}
         for key, value in stored.items():
@@ -260,6 +282,7 @@ class RunRequest:
 
 
 ORDINARY_REQUEST = RunRequest()
+UNREADABLE_REQUEST = RunRequest(kind=Unreadable())
 
 
 def _store_origin(stored: dict[str, Any], origin: Origin) -> None:

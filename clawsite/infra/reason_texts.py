@@ -2,9 +2,9 @@
 
 from django.utils.translation import gettext
 
-from clawsite.infra.reasons import Reason, registered_reasons
+from clawsite.infra.reasons import Reason, format_text, registered_reasons
 
 
 def translate_reason(reason: Reason) -> str:
     params = {name: translate_reason(value) if isinstance(value, Reason) else value for name, value in reason.params.items()}
-    return gettext(registered_reasons()[reason.code]).format(**params)
+    return format_text(gettext(registered_reasons()[reason.code]), params)

@@ -52,7 +52,7 @@ class Reason:
     @property
     def text(self) -> str:
         """The text in English."""
-        return _texts[self.code].format(**{name: str(value) for name, value in self.params.items()})
+        return format_text(_texts[self.code], self.params)
 
     def __str__(self) -> str:
         return self.text
@@ -69,11 +69,21 @@ class Reason:
     @classmethod
     def from_json(cls, stored: Any) -> "Reason":
         """Read a stored reason. A plain string, or a code this version doesn't know, becomes a legacy reason with its text."""
-        if not isinstance(stored, Mapping):
+        if not _is_reason(stored):
             return cls(LEGACY, text=str(stored))
         params = {name: cls.from_json(value) if _is_reason(value) else value for name, value in stored.get("params", {}).items()}
         code = stored["code"]
         return cls(code, **params) if code in _texts else cls(LEGACY, text=code)
+
+
+def format_text(text: str, params: Mapping[str, Any]) -> str:
+    """Insert the parameters. A missing one, in a row of another version, shows as its name."""
+    return text.format_map(_Parameters({name: str(value) for name, value in params.items()}))
+
+
+class _Parameters(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return f"{{{name}}}"
 
 
 def _is_reason(value: Any) -> bool:

@@ -17,7 +17,8 @@ from django.db import connection
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.0005  # transactions take 0.3 to 5 ms
+RETRY_SECONDS = 0.0005  # at first; transactions take 0.3 to 5 ms
+MAX_RETRY_SECONDS = 0.01
 MAX_WAIT_SECONDS = 2.0  # then another process is suspended or stuck in a transaction
 
 
@@ -35,14 +36,15 @@ def take_write_turn() -> Iterator[None]:
 
 def _lock(descriptor: int) -> bool:
     # Not a blocking call, which has no time limit.
-    give_up = time.monotonic() + MAX_WAIT_SECONDS
+    give_up, pause = time.monotonic() + MAX_WAIT_SECONDS, RETRY_SECONDS
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > give_up:
                 return False
-            time.sleep(RETRY_SECONDS)
+            time.sleep(pause)
+            pause = min(pause * 1.1, MAX_RETRY_SECONDS)
         except OSError as error:  # a file system without locks
             log.debug("can't lock the write turn: %s", error)
             return False

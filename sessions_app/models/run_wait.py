@@ -37,6 +37,9 @@ class RunWait(models.Model):
         EXTERNAL = "external", _("External result")
         FREEZE = "frozen", _("Freeze")
 
+    # Kinds that can last for days, because they end only when a person acts.
+    DECIDED_BY_PEOPLE = frozenset({Kind.APPROVAL, Kind.ANSWER, Kind.BUDGET, Kind.FREEZE})
+
     # No index of its own: the unique constraint starts with the run.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="waits", db_index=False, verbose_name=_("run"))
     kind = models.CharField(_("kind"), max_length=16, choices=Kind.choices)

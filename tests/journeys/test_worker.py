@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from django.db import transaction
 
 from agents.context.workspace import ensure_workspace
 from agents.models import Agent
@@ -239,3 +240,12 @@ async def test_message_from_a_channel_is_answered_there(harness: WorkerHarness):
     await harness.answer("[[text=not for the channel]]")
     reply = Outbox.objects.select_related("run").get()
     assert (reply.run, reply.channel, reply.payload, reply.run.request.origin) == (run, "telegram", {"text": "hello"}, origin)
+
+
+async def test_run_with_a_damaged_request_fails_and_others_continue(harness: WorkerHarness, make_session):
+    with transaction.atomic():
+        damaged = harness.send("do something", session=make_session(harness.user))
+        Run.objects.filter(pk=damaged).update(options={"invoke": {}})
+    assert (await harness.answer("hello")).status == "completed"
+    run = await harness.ended(damaged)
+    assert (run.status, run.reason, run.model) == ("error", "unreadable", "")

@@ -71,6 +71,11 @@ def test_waiting_event_has_approval_id_until_run_resumes():
     assert told(asks, phase("waiting", reason="approval"), phase("resume", rescues=0)) == [WaitingForPeople("q1"), RunResumed()]
 
 
+@pytest.mark.parametrize("kind", ["child", "model", "external"])
+def test_wait_that_no_person_decides_does_not_end_the_response(kind):
+    assert told(phase("waiting", reason=kind), phase("resume", rescues=0)) == [RunResumed()]
+
+
 def test_failure_status_tells_sdk_whether_to_retry():
     from clawsite.api.openai.errors import CompletionFailed
 

@@ -1,6 +1,7 @@
 import pytest
 
 from clawsite.infra import reasons
+from clawsite.infra.reason_texts import translate_reason
 from clawsite.infra.reasons import Reason
 
 
@@ -26,6 +27,13 @@ def test_text_stored_before_codes_existed_is_shown_as_it_is():
 
 def test_unknown_stored_code_is_shown_instead_of_failing():
     assert Reason.from_json({"code": "gone.code", "params": {"a": 1}}).text == "gone.code"
+
+
+def test_reason_of_another_version_is_shown_without_its_missing_parameters():
+    stored = Reason.from_json({"code": "example.depth", "params": {"depth": 3}})
+    assert stored.text == "nested 3 deep; at most {limit}"
+    assert translate_reason(stored) == "nested 3 deep; at most {limit}"
+    assert Reason.from_json({"params": {}}).code == reasons.LEGACY
 
 
 def test_unregistered_code_cannot_be_created():

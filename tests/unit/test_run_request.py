@@ -6,7 +6,16 @@ import orjson
 import pytest
 
 from sessions_app.origin import Origin, Sender, TokenLimits
-from sessions_app.run_request import Compaction, Invocation, NestedMessage, Prompt, RunRequest, ToolResults, Wake
+from sessions_app.run_request import (
+    UNREADABLE_REQUEST,
+    Compaction,
+    Invocation,
+    NestedMessage,
+    Prompt,
+    RunRequest,
+    ToolResults,
+    Wake,
+)
 from sessions_app.runs.lifecycle import _hash_request
 
 SESSION = UUID("11111111-2222-3333-4444-555555555555")
@@ -128,3 +137,10 @@ def test_redelivered_message_is_the_same_request_although_its_sender_was_renamed
 
 def as_stored(request_: RunRequest) -> object:
     return orjson.loads(orjson.dumps(request_.to_json()))
+
+
+@pytest.mark.parametrize(
+    "stored", [{"invoke": {}}, {"compact": True}, {"keyLimits": {"name": "abc"}}, {"sentBy": None}, {"origin": 1}]
+)
+def test_damaged_request_is_unreadable_instead_of_a_prompt_without_limits(stored):
+    assert RunRequest.from_json(stored) is UNREADABLE_REQUEST

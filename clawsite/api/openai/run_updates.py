@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+from sessions_app.models import RunWait
+
 FINISH_REASONS = ("stop", "length", "content_filter", "tool_calls")
 
 
@@ -132,7 +134,7 @@ class RunUpdateBuilder:
         match data["phase"]:
             case "waiting":
                 approval, self._approval = self._approval, ""
-                return [WaitingForPeople(approval)]
+                return [WaitingForPeople(approval)] if data["reason"] in RunWait.DECIDED_BY_PEOPLE else []
             case "resume" | "rescued" | "start":
                 return [RunResumed()]
             case "error":

@@ -44,7 +44,9 @@ class ExecContext:
 
 def public_code(reason: Reason) -> str:
     """The code that clients know: `write` for the reason gate.write.redirection."""
-    return str(reason.params["code"]) if reason.code == LEGACY else reason.code.split(".")[1]
+    if reason.code == LEGACY:  # an old row, or a code of a newer version
+        return str(reason.params.get("code", reason.params["text"]))
+    return reason.code.split(".")[1]
 
 
 def read_reason(stored: ReasonJson) -> Reason:
