@@ -149,7 +149,7 @@ class DeltaWriter:
             held = await db.write(queue.append_events, [(message.claimed, events) for message, events in batch], alone=True)
         except Exception as error:  # the database failed: these runs can't continue here and are recovered later
             if len(batch) > 1 and not isinstance(error, Unavailable):
-                for item in batch:  # one of them is at fault: write the others
+                for item in batch:  # one item is at fault: write the others
                     await self._write([item])
                 return
             log.warning("could not write the deltas of %d runs: %s", len(batch), error)

@@ -20,7 +20,7 @@ from tools_app.sources.tools import tools_and_hooks
 
 log = logging.getLogger(__name__)
 
-NO_ACCOUNT = 0  # no account has this number
+NO_ACCOUNT = 0  # no account has this ID
 
 
 async def warm_up() -> None:

@@ -1,6 +1,6 @@
 """Measure several checkouts alternately, so that the machine's load affects all of them alike, and compare the results.
 
-    python -m bench.compare /path/to/before .            two checkouts, 3 rounds each (about 3 minutes a round and checkout)
+    python -m bench.compare /path/to/before .            two checkouts, 3 rounds each (about 3 minutes per round and checkout)
     python -m bench.compare --rounds 1 --only create,http_many /path/to/before .
     python -m bench.compare --out figures.json .         one checkout against its targets
 
@@ -57,7 +57,7 @@ TARGETS = (
 )
 LEVELS = {"throughput": [50], "fanout": [300]}
 SAMPLES = {"overhead": 100, "http": 100}
-STANDALONE = ("coldstart", "first_run")  # they start the gateway themselves
+STANDALONE = ("coldstart", "first_run")  # these suites start the gateway themselves
 
 
 def measure_round(checkout: Installation, opt: Options, suites: list[str]) -> dict[str, Result]:

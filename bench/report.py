@@ -65,7 +65,7 @@ def _with_unit(figure: Any, unit: str) -> str:
 
 
 def _ratio(figure: Any, openclaw: float | None, at_least: bool) -> str:
-    """Return how many times better than OpenClaw the figure is."""
+    """Return by what factor the result is better than OpenClaw's."""
     if not openclaw or not isinstance(figure, int | float) or not figure:
         return ""
     return f"{figure / openclaw if at_least else openclaw / figure:.1f}×"

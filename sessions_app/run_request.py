@@ -47,7 +47,7 @@ class RunKind:
 
     @property
     def changes_session(self) -> bool:
-        """Whether queueing it changes the session, which has to be locked for that."""
+        """Whether queueing the run changes the session, which must then be locked."""
         return False
 
     @property

@@ -15,7 +15,7 @@ from tools_app.policy.catalog import WEBHOOK_CHANNEL
 
 @dataclass(frozen=True, slots=True)
 class SessionWorkspace:
-    """`directory` is where tools read and write. An isolated session may also have access to the agent's own, `beside`."""
+    """`directory` is where tools read and write. An isolated session may also have access to the agent's workspace, `beside`."""
 
     directory: Path
     sandboxed: bool = False
@@ -56,7 +56,7 @@ def delete_sandbox(session_id: object) -> None:
 
 
 def is_sandboxed(key: SessionKey, rules: ExecRules, *, from_hook: bool = False) -> bool:
-    """Whether the session gets an isolated workspace. Group chats and webhooks carry content from others, so by default they do.
+    """Whether the session gets an isolated workspace. By default, group chats and webhooks do, because they carry others' content.
 
     A run that a webhook starts in another session also gets one, for that run only.
     """

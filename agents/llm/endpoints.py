@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 @dataclass(frozen=True, slots=True)
 class ProviderEndpoint:
     base_url: str
-    keys: tuple[str, ...] = ()  # variables; error messages name the first
+    keys: tuple[str, ...] = ()  # environment variables; error messages name the first one
     base_variables: tuple[str, ...] = ()
     is_local: bool = False  # needs no key
     short_name_prefix: str = ""

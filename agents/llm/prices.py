@@ -93,7 +93,7 @@ def list_provider_models(provider: str) -> list[str]:
 
 @cache
 def _load_table() -> dict[str, ModelInfo]:
-    spec = importlib.util.find_spec("litellm")  # finds it, does not import it
+    spec = importlib.util.find_spec("litellm")  # finds the package without importing it
     if spec is None or spec.origin is None:
         return {}
     rows = orjson.loads((Path(spec.origin).parent / PRICE_FILE).read_bytes())

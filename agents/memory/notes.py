@@ -99,7 +99,7 @@ def read_note(workspace: Workspace, path: str) -> Note | None:
         content, seen = workspace.read(path)
     except ToolFailed:
         return None
-    if len(content) > MAX_FILE_BYTES:  # it has grown since it was listed
+    if len(content) > MAX_FILE_BYTES:  # the file has grown since it was listed
         return None
     stamp = _stamp(seen) if now - seen.st_mtime > SETTLE_SECONDS else ""
     try:

@@ -24,7 +24,7 @@ from tools_app.sources.tools import load_tools
 from tools_app.toolset import Toolset
 
 NOT_INSTALLED = Reason("tool.not_installed")
-OTHER_USER_ID = -1  # no account has this number
+OTHER_USER_ID = -1  # no account has this ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from tools_app.toolset import Toolset
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """What one model makes of a run. `toolset` holds the tools that the policy allows with this model, in its schema dialect."""
+    """A run as planned for one model. `toolset` holds the tools that the policy allows with this model, in its schema dialect."""
 
     run: RunPlan
     model: ResolvedModel

@@ -1,4 +1,4 @@
-"""Read what a run is, whatever model it uses: agent, workspace, tools on offer, stored history, limits."""
+"""Read what doesn't depend on a run's model: agent, workspace, offered tools, stored history, limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

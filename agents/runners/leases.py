@@ -1,4 +1,4 @@
-"""Tell the database that this worker is alive: register it, renew the leases of its runs, and return them when it stops."""
+"""Record in the database that this worker is alive: register it, renew its runs' leases, and return them when it stops."""
 
 from collections.abc import Sequence
 

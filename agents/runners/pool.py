@@ -42,7 +42,7 @@ class RunnerPool:
     def start(self, runs: Sequence[ClaimedRun]) -> None:
         until = boot_time() + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS
         for claimed in runs:
-            if lapsed := self._runners.get(claimed.pk):  # it stalled past its lease, and this same worker recovered it
+            if lapsed := self._runners.get(claimed.pk):  # the run stalled past its lease, and this same worker recovered it
                 lapsed.stop(None, "lease lost")
             if claimed.first:
                 metrics.queue_seconds.labels(claimed.lane).observe((clock.now() - claimed.accepted_at).total_seconds())

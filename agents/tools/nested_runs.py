@@ -1,6 +1,6 @@
 """Queue a message from one session to another, once per tool call and without deadlocks.
 
-A call that waits for the answer stores this with the message. So any process can read from the database what waits for what.
+A call that waits for the answer records this with the message, so any process can read which sessions wait for which.
 """
 
 from uuid import UUID

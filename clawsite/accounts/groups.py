@@ -1,4 +1,4 @@
-"""The four built-in groups, and what an account can do on the gateway. Others can be added in the admin."""
+"""The four built-in groups, and what an account can do on the gateway. More groups can be added in the admin."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Read access tokens and service accounts as they are stored now, without the cost of the ORM.
 
-Every request of a program starts here. Plain SQL reads all rows that its rights depend on, and the objects built from them are
+Every request of a program starts here. Plain SQL reads all rows that its permissions depend on, and the objects built from them are
 reused only while those rows are identical. So a revoked token or a changed permission takes effect with the next request,
 whichever process changed it, without waiting for a notification.
 """

@@ -1,7 +1,7 @@
 """Periodic tasks: declared by apps in `worker_tasks.py` or `web_tasks.py`, run by processes with that role (`process/host.py`).
 
-Each task runs in an asyncio task of its own, so one that fails or hangs affects no other. Both are logged once, shown in the
-metrics, and named by `claw doctor`.
+Each runs in a separate asyncio task, so one that fails or hangs affects no other. Failures and hangs are logged once, shown in
+the metrics, and named by `claw doctor`.
 """
 
 import asyncio
@@ -166,7 +166,7 @@ class TaskRunner:
     def _record_failure(self, error: BaseException) -> None:
         metrics.periodic_failures.labels(self.task.name).inc()
         self._failures += 1
-        if type(error) is self._error:  # reported when it began
+        if type(error) is self._error:  # reported when this error first occurred
             return
         self._error = type(error)
         if isinstance(error, ClawError):

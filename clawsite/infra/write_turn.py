@@ -1,8 +1,8 @@
 """Processes that write to one SQLite database take turns, so that each waits only as long as the other's transaction.
 
 SQLite itself has no queue: a process that finds the database locked sleeps for 1, 2, 5, 10 … 100 ms and tries again. This lock
-only saves that time; SQLite's own lock still protects the data. So a writer that does not get its turn in time goes ahead, and
-writes elsewhere (the pages, commands) need none. The kernel releases the lock of a killed process.
+only saves that time; SQLite's own lock still protects the data. So a writer that does not get its turn in time writes anyway, and
+other code that writes (pages, commands) takes no turns. The kernel releases the lock of a killed process.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Words of webhooks are told only in runs with their limits; those that wait already are known by their source."""
+"""Deliver webhook text only to runs with the webhook's limits; text that is already pending is recognized by its source."""
 
 from django.db import migrations, models
 

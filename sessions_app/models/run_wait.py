@@ -1,4 +1,4 @@
-"""What a parked run waits for. The row is deleted when that has happened; the outcome is on the row it refers to."""
+"""Something a parked run waits for. The row is deleted once that has happened; the outcome is in the row it refers to."""
 
 from collections import Counter
 from collections.abc import Collection

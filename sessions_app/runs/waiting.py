@@ -1,6 +1,6 @@
 """What parked runs wait for, as rows: park a run, settle what it waits for, and make it ready to continue.
 
-A run becomes ready when nothing is left to wait for in one of its alternatives. Freezes are recorded as waits too, so that one
+A run becomes ready when all waits of one alternative have ended. Freezes are recorded as waits too, so that one
 query explains why a run doesn't continue, but they only keep a run from being claimed (claim_sql): lifting a freeze settles no
 other wait, and settling the others doesn't start a frozen run.
 

@@ -171,7 +171,7 @@ def test_list_query_count_does_not_grow_with_rows(client, root, leftovers):
     queries_of(client)  # content types and the like are cached after the first use
     few = queries_of(client)
     fill(root, range(5, 50))
-    queries_of(client)  # so are the tools of plugins and servers, until these change
+    queries_of(client)  # also caches the tools of plugins and servers
     many = queries_of(client)
     assert {name: (few[name], count) for name, count in many.items() if count > few[name]} == {}
     assert {name: count for name, count in many.items() if count > MOST_QUERIES} == {}

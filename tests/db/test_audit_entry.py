@@ -20,7 +20,7 @@ def browser(user):
 
 @pytest.fixture
 def first(database):
-    """Created as through the printed link."""
+    """The first administrator, created as through the printed link."""
     FirstAdminLink.objects.all().delete()
     digest = first_admin.hash_token(first_admin.create_first_admin_link("http://x").rstrip("/").rpartition("/")[2])
     return first_admin.use_link(digest, "ada", "correct horse battery")

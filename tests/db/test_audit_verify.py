@@ -56,7 +56,7 @@ def test_change_with_recomputed_digest_is_detected(ids):
     forged = audit_log.compute_digest(entry.at, texts, entry.details)
     tamper(f"UPDATE {ENTRY_TABLE} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
     assert found() == [("changed", 5, ids[4])]
-    # The same if the seal is changed too, because the next one doesn't match.
+    # The change is also found if the seal is changed too, because the next seal doesn't match.
     seal = AuditSeal.objects.get(position=5)
     remade = hash_link(seal.previous, 5, ids[4], forged)
     tamper(f"UPDATE {SEAL_TABLE} SET digest = %s, hash = %s WHERE position = 5", [forged, remade])

@@ -280,4 +280,4 @@ def test_menu_has_single_entries_for_approvals_and_freezes(page, table, make_use
         return [address for address in (reverse(page), reverse(f"{table}_changelist")) if f'href="{address}"' in shown]
 
     assert menu(make_user("Operator", "Auditor")) == [reverse(page)]
-    assert len(menu(make_user("Auditor"))) == 1  # their page, or the table where they can't open it
+    assert len(menu(make_user("Auditor"))) == 1  # the page, or the table for users who can't open the page

@@ -1,4 +1,4 @@
-"""What a running call is judged by: which of the run's tools are still offered, and the current plugin names for policy entries."""
+"""Inputs for authorizing a run's calls: which of its tools are still offered, and the current plugin names for policy entries."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_running_call_is_checked_against_current_plugins(weather):
 
 
 def test_current_offer_is_read_without_loading_tool_lists(weather, django_assert_num_queries):
-    """It runs on the writer thread, also right after a change."""
+    """Because the read is on the writer thread, even right after a change."""
     mine = tools_of("weather")
     changed = record_server_tools(weather, "forecast", "hail", "Rain.Now")
     changed.exclude = ["hail"]

@@ -1,4 +1,4 @@
-"""What every message reads first: the stored state of its session and agent."""
+"""What the server reads first for every message: the stored state of its session and agent."""
 
 import pytest
 from django.db import connection

@@ -209,7 +209,7 @@ def test_webhook_wake_starts_own_run_despite_queued_run(user):
     assert wake(user, session, "two", mode="now", source="test", hook="news").run is None
     assert wake(user, session, "three", mode="now", source="test", hook="mail").run
     assert limited_runs(session) == ["", "news", "mail"]
-    assert wake(user, session, "mine", mode="now", source="test").run is None  # the ordinary one is told it
+    assert wake(user, session, "mine", mode="now", source="test").run is None  # the queued ordinary run receives the event
 
 
 def test_deferred_webhook_event_gets_own_run_after_next(user):

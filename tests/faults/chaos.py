@@ -34,7 +34,7 @@ class ChaosMonkey:
             await supervisor
 
     async def heal(self) -> None:
-        """Stop all faults and restart dead processes. One that was told to die may still do so once."""
+        """Stop all faults and restart dead processes. A process that was instructed to die may still do so once."""
         for process in [*self._stack.workers, *self._stack.webs]:
             process.thaw()
             process.instruct(die="", lose=0.0, double=0.0, slow=0.0)
@@ -91,7 +91,7 @@ class ChaosMonkey:
         self._frozen.discard(process)
 
     async def _restart_dead(self) -> None:
-        """Restart dead processes soon; some are told to die again."""
+        """Restart dead processes soon; some are instructed to die again."""
         while self._active:
             for process in [*self._stack.workers, *self._stack.webs]:
                 if not process.alive:

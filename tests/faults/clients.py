@@ -138,7 +138,7 @@ class EventRecorder:
 
 
 class Watcher:
-    """Follows one session to its last event, over any number of connections. Restless ones disconnect or stop reading."""
+    """Follows one session to its last event, over any number of connections. Restless watchers disconnect or stop reading."""
 
     def __init__(
         self, context: RoundContext, name: str, owner: int, session_key: str, *, after: int = 0, restless: bool = True

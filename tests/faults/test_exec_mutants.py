@@ -81,7 +81,7 @@ async def worker_dies_during_command(it: Telling) -> set[str]:
 
 
 async def suspended_worker_holds_command(it: Telling) -> set[str]:
-    """Its process runs, but its worker has sent no heartbeat for longer than a lease."""
+    """The command's process is running, but its worker has sent no heartbeat for longer than a lease."""
     allow_all_commands()
     mark = unique_sleep()
     done = it.send("true")
@@ -191,7 +191,7 @@ async def command_prints_its_environment(it: Telling) -> set[str]:
 
 
 async def program_changes_just_before_start(it: Telling) -> set[str]:
-    """After the transaction that starts the call, before its process begins."""
+    """The program changes after the transaction that starts the call and before its process begins."""
     run_pk, question = await it.asked()
     look = exec_tool.find_changes
 
@@ -222,7 +222,7 @@ async def program_changes_during_sandbox_setup(it: Telling) -> set[str]:
 
 
 def repeats_interrupted_calls(monkeypatch) -> None:
-    """And skips the row that would reveal it: a call has one command."""
+    """Run interrupted calls again, and skip the command row: its unique constraint would prevent this."""
     begin = commands.record_start
     monkeypatch.setattr(tool_calls, "interrupt_started", lambda claimed: None)
     monkeypatch.setattr(

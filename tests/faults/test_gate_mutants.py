@@ -120,7 +120,7 @@ def checks_each_command_alone(monkeypatch) -> None:
 
 
 def uses_option_blocklist(monkeypatch) -> None:
-    """So it does not recognize abbreviated options."""
+    """A blocklist of options does not recognize abbreviated ones."""
     read = invocation.parse_arguments
 
     def only_the_known_bad(*arguments, **more):

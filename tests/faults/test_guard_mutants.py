@@ -59,7 +59,7 @@ class Scene:
 
 
 def command_card(scene: Scene) -> set[str]:
-    """L2: the page shows all of it, with nothing invisible."""
+    """L2: the page shows the whole command, with nothing invisible."""
     browser = Client()
     browser.force_login(scene.make_user("Approver"))
     for line in LINES:
@@ -181,7 +181,7 @@ def lets_everyone_decide_who_sees_it(monkeypatch) -> None:
 
 
 def ignores_requirements_of_the_request(monkeypatch) -> None:
-    """Whoever may approve one request may approve all."""
+    """Users who may approve one request may approve all."""
 
     def why_not(user, approval, quorum=None):
         return "" if user.has_perm("accounts.approve_commands") and not user.is_service else "no"

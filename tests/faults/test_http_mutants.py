@@ -21,7 +21,7 @@ BODY = 100_000
 
 
 async def unauthenticated_client_sends_body(make_user, monkeypatch) -> set[str]:
-    """Nothing of it is read from the server."""
+    """No part of the body is read from the server."""
     taken = []
     receive = RequestResponseCycle.receive
 
@@ -45,7 +45,7 @@ def reads_body_before_authenticating(monkeypatch) -> None:
 
 
 async def client_sends_too_many_values(make_user, monkeypatch) -> set[str]:
-    """They are never created."""
+    """The values are never created."""
     try:
         bounded_json.read_json(b"[" + b"[]," * 5000 + b"[]]", 5000)
     except InvalidRequest:
@@ -85,7 +85,7 @@ def reveals_missing_webhooks(monkeypatch) -> None:
 
 
 async def signature_is_replayed_after_a_month(make_user, monkeypatch) -> set[str]:
-    """It starts nothing."""
+    """The replay starts nothing."""
     signed = create_webhook(make_user("Operator"), token=False, signature="plain")
     came = signed.delivery({"a": 1})
     deliver(came)

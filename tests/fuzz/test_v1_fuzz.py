@@ -142,7 +142,7 @@ HOOKS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Door:
-    """To the URLs of this process, through all middleware."""
+    """Sends requests to this process's URLs, through all middleware."""
 
     runner: asyncio.Runner
     token: str

@@ -154,7 +154,7 @@ async def test_program_changed_after_request_does_not_run(harness: WorkerHarness
 
 
 async def test_program_changed_just_before_start_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
-    """Between the transaction that starts the call and the start of the process."""
+    """The change comes between the transaction that starts the call and the start of the process."""
     run_pk, question = await asked(harness, exec_prompt(command=script))
     look = exec_tool.find_changes
 
@@ -170,7 +170,7 @@ async def test_program_changed_just_before_start_does_not_run(harness: WorkerHar
 
 
 async def test_script_changed_after_request_does_not_run(harness: WorkerHarness, files, script, approver):
-    """Its interpreter is the same, and so is the line."""
+    """Only the script changed: the interpreter and the line are the same."""
     run_pk, question = await asked(harness, exec_prompt(command="bash tool.sh hello"))
     assert [Path(each["path"]).name for each in question.plan["scripts"]] == ["tool.sh"]
     (files / "tool.sh").write_text("echo worse >> log.txt\n")
@@ -234,7 +234,7 @@ async def test_request_for_script_changed_by_previous_call_is_cancelled(harness:
 
 
 async def test_program_changed_during_sandbox_setup_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
-    """Like another command of the session that runs in the background."""
+    """The change is what another background command of the session could do."""
     run_pk, question = await asked(harness, exec_prompt(command=script))
     begin = commands.record_start
 
@@ -316,7 +316,7 @@ async def test_read_and_kill_actions_need_no_approval(harness: WorkerHarness, ap
     run_pk, question = await asked(harness, exec_prompt(command="bash", background=True, pty=True))
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     await harness.ended(run_pk)
-    await eventually(lambda: get_command(run_pk).output_end)  # its prompt: before it, Ctrl-C would end the program
+    await eventually(lambda: get_command(run_pk).output_end)  # wait for the prompt: until then, Ctrl-C would end the program
     name = get_command(run_pk).name
     free = (
         {"action": "list"},

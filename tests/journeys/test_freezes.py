@@ -147,7 +147,7 @@ async def test_overlapping_freezes_must_both_be_resumed(harness: WorkerHarness, 
 
 
 async def test_freeze_resumed_before_parking_does_not_block_run(harness: WorkerHarness, operator, eventually):
-    """Both are committed before the worker stores what it learned from the first."""
+    """Freezing and resuming are both committed before the worker parks the run because of the freeze."""
     run_pk = harness.send("[[tokens=9 hang_after=3 times=1 tag=short]]")
     await eventually(lambda: view_of(run_pk).open_text == token_text(3))
     await stop(operator)

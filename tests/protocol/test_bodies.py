@@ -40,7 +40,7 @@ class Line:
         self.writer.write("\r\n".join(lines).encode())
 
     async def send(self, size):
-        """Return how much of it the server accepted before it closed the connection."""
+        """Return how much of the request the server accepted before it closed the connection."""
         sent = 0
         with contextlib.suppress(ConnectionError):
             while sent < size:

@@ -181,7 +181,7 @@ async def test_agent_files_are_from_own_workspace(people, make_token):
 
 
 async def test_matrix_detects_shared_workspace(people, make_token, monkeypatch):
-    """Deliberate fault: everyone is shown the same one."""
+    """Deliberate fault: everyone gets the same workspace."""
     user, theirs = people
     monkeypatch.setattr(agent_files, "workspace_path", lambda agent, user_pk: workspace_path(agent, theirs.owner.pk))
     async with running_gateway():

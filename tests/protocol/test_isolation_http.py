@@ -243,7 +243,7 @@ async def test_matrix_detects_unscoped_lookup(model, people, monkeypatch):
 
 @pytest.mark.parametrize("model", [Device, Hook])
 async def test_matrix_detects_lookup_without_owner_filter(model, people, monkeypatch):
-    """The same for pages that only show and change the caller's own objects, whoever calls."""
+    """Deliberate fault: pages for the caller's own objects show and change everyone's."""
     user, theirs = people
     rows = type(model.objects.all())
     narrow = rows.filter

@@ -13,7 +13,7 @@ TEXT, FINAL, MASKED, LONG, CLOSE = 0x1, 0x80, 0x80, 127, 0x8
 
 
 async def test_oversized_frame_is_rejected_at_its_header(address):
-    """Not only when it is complete: a thousand frames that never end would fill the memory."""
+    """The frame is rejected before it is complete: a thousand frames that never end would fill the memory."""
     host, _, port = address.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(UPGRADE.format(address).encode())

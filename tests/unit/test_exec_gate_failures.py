@@ -20,7 +20,7 @@ def place(tmp_path, monkeypatch):
 
 
 def shfmt_is(monkeypatch, tmp_path, script):
-    """Replace the program."""
+    """Replace shfmt with this script."""
     program = tmp_path / "shfmt"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

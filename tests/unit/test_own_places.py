@@ -12,7 +12,7 @@ from tools_app.exec.planning import sandbox_from_plan
 
 @pytest.fixture
 def elsewhere(settings, tmp_path, monkeypatch):
-    """Each in a separate directory, written as operators write paths: with links and double slashes."""
+    """Server files, each in a separate directory, with paths as operators write them: with links and double slashes."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     settings.HOME, settings.BASE_DIR = tmp_path / "link" / "home", tmp_path / "code"

@@ -284,7 +284,7 @@ def test_model_sees_only_remaining_tools():
     assert found.verdict.refused_by("agents_list").layer == "global"
 
 
-# What the manual leaves open: what cannot mean what was intended is refused when saved, and opens nothing if it is there anyway.
+# What the manual leaves open: an entry that can't have its intended effect is rejected on save, and allows nothing if stored.
 
 SENSELESS = {
     "an unknown profile": {"scope": "global", "profile": "codng"},

@@ -91,7 +91,7 @@ def test_huge_text_is_truncated_before_cleaning_with_note():
 
 @pytest.mark.parametrize("shift", range(0, 24, 3))
 def test_truncation_leaves_no_partial_secret(shift):
-    """After escape sequences, of which so little remains that everything kept by the first cut is shown."""
+    """The secret follows escape sequences that are mostly removed, so everything kept by the first cut is shown."""
     secret = "abcdefghijklmnopqrstuvwx"
     room = LIMIT + 2 * EDGE_CHARACTERS
     text = "\x1b[0m" * (room // 4 - 3) + " " * (12 - shift) + secret + "." * (3 * room)

@@ -67,7 +67,7 @@ def notices(page: Page) -> list[dict[str, str]]:
 
 
 def counted(page: Page, number: int) -> None:
-    """Wait until the page has handled it."""
+    """Wait until the page has handled the event."""
     wait_until(page, lambda: page.title().startswith(f"({number}) ") if number else not page.title().startswith("("))
 
 

@@ -92,7 +92,7 @@ def people(page: Page) -> Locator:
 
 
 def let(page: Page, user: User, role: str | None) -> None:
-    """Like the owner does: members who have it open are notified."""
+    """Change access as the owner does: members who have it open are notified."""
     section = people(page)
     known = section.get_by_label(f"Permissions for {user.username}")
     if role is None:

@@ -165,7 +165,7 @@ def lock_session(approval: Approval) -> None:
 
 
 def _check_run_active(approval: Approval) -> None:
-    """Check, under the session lock, that the request is still pending, its run still active, and it has not expired."""
+    """Check, under the session lock, that the request is pending, has not expired, and its run is active."""
     approval.refresh_from_db()
     if approval.status != Status.PENDING:
         raise _already_decided(approval)

@@ -1,4 +1,4 @@
-"""A grant keeps who gave it, whatever becomes of the question; questions name groups by id, which no other group can be given."""
+"""Store in each grant who gave it, and name approver groups by ID, because IDs are never reused."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from django.db import migrations, models
 
 
 def keep_who_agreed(apps: Any, schema_editor: Any) -> None:
-    """Of a grant whose question is gone only its owner is known: it counts as given by one person.
+    """If a grant's approval request is gone, only its owner is known, so it counts as given by one person.
 
-    Programs that an operator listed have no shape of arguments, and no line; all that came of answers has the one or the other.
+    Programs that an operator added have neither an argument shape nor a line; grants from approvals have one of them.
     """
     Grant, ApprovalVote = apps.get_model("tools_app", "Grant"), apps.get_model("tools_app", "ApprovalVote")
     for grant in Grant.objects.select_related("approval").iterator():
@@ -19,12 +19,12 @@ def keep_who_agreed(apps: Any, schema_editor: Any) -> None:
             continue
         votes = ApprovalVote.objects.filter(approval=grant.approval_id) if grant.approval_id else ApprovalVote.objects.none()
         others = list(votes.exclude(user=grant.owner_id).values_list("user_id", flat=True))
-        # Of several it is not known whose vote was counted: then it counts as given by one person too.
+        # If there are several votes, it is unknown which one counted, so the grant counts as given by one person.
         Grant.objects.filter(pk=grant.pk).update(from_answer=True, seconded_by=others[0] if len(others) == 1 else None)
 
 
 def name_groups_by_id(apps: Any, schema_editor: Any) -> None:
-    """A name that no group has any more becomes nobody."""
+    """Convert group names to IDs. A name that no group has anymore becomes an ID that no group has."""
     Approval, Group = apps.get_model("tools_app", "Approval"), apps.get_model("auth", "Group")
     ids = dict(Group.objects.values_list("name", "pk"))
     for pk, lists in Approval.objects.values_list("pk", "approver_groups").iterator():

@@ -14,7 +14,7 @@ def record_waits(apps, schema_editor):
         number = numbers[approval.run_id] = numbers.get(approval.run_id, -1) + 1
         wait = {"kind": "approval", "reference": str(approval.pk), "alternative": number, "created_at": approval.created_at}
         RunWait.objects.create(run_id=approval.run_id, **wait)
-    # Nothing would ever wake the others. They look again and park again if necessary.
+    # Nothing would ever wake the other runs, so make them ready: they check again and park again if necessary.
     runs.filter(ready_at__isnull=True).exclude(pk__in=numbers).update(ready_at=time.time())
 
 

@@ -101,7 +101,7 @@ class OfferedTools:
 
 @dataclass(frozen=True, slots=True)
 class CurrentOffer:
-    """What a running call is judged by besides the current rules.
+    """What a call in progress is authorized against, besides the current rules.
 
     `plugins` are the names that policy entries may use for plugins, servers and their tools (see PolicyQuery). `unavailable` maps
     those of the run's tools that are no longer offered to the reason.

@@ -35,8 +35,8 @@ def import_in_background() -> None:
 @cache
 def _import_litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise the import downloads prices
-    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")  # and the first call downloads this
-    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # otherwise it reads a .env file from the working directory
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")  # otherwise the first call downloads these headers
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # otherwise litellm reads a .env file from the working directory
     import litellm
 
     litellm.suppress_debug_info = True  # otherwise it prints to the terminal on errors

@@ -13,7 +13,7 @@ def join_names(apps, schema_editor):
 
 
 def sign_everybody_out(apps, schema_editor):
-    """So that nobody is signed in with a browser that their list does not show."""
+    """Sign everyone out, so that every signed-in browser is in its user's list."""
     apps.get_model('sessions', 'Session').objects.all().delete()
 
 

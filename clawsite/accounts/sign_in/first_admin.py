@@ -34,7 +34,7 @@ def admin_exists() -> bool:
 
 
 def create_first_admin_link(base_url: str) -> str | None:
-    """Create a link for the first administrator, replacing any earlier one. None if there is one or the environment defines one."""
+    """Return a new link that replaces any earlier one, or None if an administrator exists or the environment defines one."""
     if create_from_environment() or admin_exists():
         return None
     token = secrets.token_urlsafe(32)

@@ -80,7 +80,7 @@ async def _explain_long_wait(client: Client, session_key: str, run_id: str, prin
     except (GatewayError, ConnectionLost, TimeoutError, Unreachable):
         return  # the code that follows the run reports the error
     if active and active["runId"] == run_id:
-        return  # it has just started
+        return  # the run has just started
     reason = _describe_queue(active) if active else _describe_freeze(health.get("stopped", []), session_key)
     printer.note(f"· queued; {reason}")
 

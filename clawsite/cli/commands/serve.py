@@ -160,7 +160,7 @@ class Service:
         if self.preparing or self.supervisor.stopping:
             return
         env = {**os.environ, "CLAWSITE_GATEWAY_TOKEN": self.settings.GATEWAY_TOKEN}
-        # If web and worker have started, it only collects what the banner shows and must not slow them down.
+        # Once web and worker have started, `prepare` only collects what the banner shows, and must not slow them down.
         priority = ["--gently"] if self.web else []
         preparing = self.preparing = child.spawn(self._argv("prepare", "--json", *priority), env=env, stdout=subprocess.PIPE)
         descriptor = preparing.stdout.fileno() if preparing.stdout else -1
@@ -192,7 +192,7 @@ class Service:
     def _on_prepared(self, code: int) -> None:
         if self.supervisor.stopping:
             return
-        if self.first_steps is None:  # it failed and has printed the reason to stderr
+        if self.first_steps is None:  # `prepare` failed and has printed the reason to stderr
             self.supervisor.stop(code or 1)
             return
         if self.web is None:

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         contextlib.nullcontext() if supervised else address.publish_address(settings.HOME, listener, give_way=True),
     ):
         if options.server == "daphne":
-            listener.close()  # it only checked that the port is free; daphne opens its own socket
+            listener.close()  # this socket only checked that the port is free; daphne opens its own
             _serve_daphne(application, host, port)
         else:
             _serve_uvicorn(application, listener, settings, options.ready_fd)

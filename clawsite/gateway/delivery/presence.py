@@ -134,7 +134,7 @@ class Presence:
         known = self._others.get(process)
         self._others[process] = (self._now(), entries)
         if known is None:
-            self._announce()  # it has just started and does not know our entries yet
+            self._announce()  # that process has just started and does not know our entries yet
         before = {entry["key"]: entry for entry in known[1]} if known else {}
         after = {entry["key"]: entry for entry in entries}
         for key in before.keys() - after.keys():

@@ -120,4 +120,4 @@ class ActiveRun(TypedDict):
     text: str
     thinking: str
     startedAt: int | None
-    operation: NotRequired[Literal["compact"]]  # it is compacting the session
+    operation: NotRequired[Literal["compact"]]  # the run is compacting the session

@@ -1,4 +1,4 @@
-"""The host of a worker or web process: runs what apps have registered for this role, without knowing any of it.
+"""The host of a worker or web process: runs what apps have registered for its role, and depends on none of them.
 
 A worker imports `worker_tasks.py` of every installed app that has one, a web process `web_tasks.py`. These modules declare
 periodic tasks (`infra/periodic.py`) and start functions.

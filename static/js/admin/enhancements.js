@@ -30,7 +30,7 @@ addEventListener("load", () => setTimeout(() => {
     const valueElement = combobox.querySelector(".select2-selection__rendered");
     if (!label || !valueElement) continue;
     label.id ||= `${select.id}-label`;
-    valueElement.removeAttribute("role"); // it shows the combobox value and is not a second field
+    valueElement.removeAttribute("role"); // this element shows the combobox's value and is not a second field
     valueElement.removeAttribute("aria-readonly");
     combobox.setAttribute("aria-labelledby", `${label.id} ${valueElement.id}`);
   }

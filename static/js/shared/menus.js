@@ -12,7 +12,7 @@ document.addEventListener(
     const menu = event.target.closest?.(".menu-holder[open]");
     if (!menu) return;
     if (event.key === "Escape") {
-      event.stopPropagation(); // it should not stop a run as well
+      event.stopPropagation(); // Escape should not also stop a run
       menu.open = false;
       menu.querySelector("summary").focus();
     } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {

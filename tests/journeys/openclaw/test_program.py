@@ -36,7 +36,7 @@ class OpenClaw:
         self.remember({"url": url, "token": token})
 
     def remember(self, gateway: dict[str, str]) -> None:
-        """Its settings: the address of the gateway."""
+        """Write the program's settings: the address of the gateway."""
         (self.state / "openclaw.json").write_text(json.dumps({"gateway": {"mode": "remote", "remote": gateway}}))
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -94,7 +94,7 @@ def test_read_only_cli_commands_show_current_state(live, tmp_path, make_user):
     OpenClaw(tmp_path / "said", *at_gateway).run("agent", "--agent", "main", "--session-key", key, "-m", "say [[tokens=3]]")
 
     def look(command: str) -> str:
-        """Each has its own home directory, so that two can run at the same time."""
+        """Run the command in a separate home directory, so that two can run at the same time."""
         done = OpenClaw(tmp_path / command.replace(" ", ""), *at_gateway).run(*command.split())
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout

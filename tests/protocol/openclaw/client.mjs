@@ -1,4 +1,4 @@
-// Speaks to a gateway with OpenClaw's published client, as lines of JSON on stdin say, and tells what it gets as lines on stdout.
+// Drives OpenClaw's published client: reads instructions as JSON lines from stdin and writes what the client receives to stdout.
 // {"connect": {url, token, ...options}}, {"request": {id, method, params, options}}, {"stop": true}
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";

@@ -42,7 +42,7 @@ PARAMS = {
     "exec.approval.waitDecision": "ExecApprovalGetParams",
     "agent.identity.get": "AgentIdentityParams",
 }
-OF_NODES = {"commands", "caps", "permissions", "pathEnv"}  # those that it declares: the approver has to see them
+OF_NODES = {"commands", "caps", "permissions", "pathEnv"}  # commands that the node declares: the approver has to see them
 # Our additional properties, by the path where they appear.
 OURS = {
     "ExecApprovalGrantsListResult": {"grants/*": {"usesLeft", "scope", "subject", "line", "entries", "givenBy"}},

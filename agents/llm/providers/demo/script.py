@@ -181,7 +181,7 @@ def _describe_command(result: ToolResultMessage, command: str, words: DemoPhrase
     text = result.text.strip()
     if result.is_error and text.startswith("exec_denied: "):
         return words.denied.format(command=command, reason=text.removeprefix("exec_denied: "))
-    if result.is_error and not text.endswith("]"):  # it was never run
+    if result.is_error and not text.endswith("]"):  # the command was never run
         return words.failed.format(tool=result.name, error=text.replace("\n", "\n> "))
     printed, _, how = text.rpartition("\n")
     if how.startswith("[it runs in the background"):

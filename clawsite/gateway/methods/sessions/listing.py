@@ -51,7 +51,7 @@ class ListParams(Params):
     include_global: bool = True  # this and the next are ignored: there are no such sessions
     include_unknown: bool = True
     configured_agents_only: bool | None = None  # ignored: sessions of disabled agents are always included
-    sort_by: Literal["updatedAt", "lastInteractionAt"] = "updatedAt"  # both are the same
+    sort_by: Literal["updatedAt", "lastInteractionAt"] = "updatedAt"  # both values have the same effect
 
 
 class ListAnswer(TypedDict):

@@ -37,7 +37,7 @@ export function editMessage(element, text, onDone) {
   form.querySelector(".cancel").addEventListener("click", close);
   form.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
-      event.preventDefault(); // it should not stop the run as well
+      event.preventDefault(); // Escape should not also stop the run
       event.stopPropagation();
       close();
     } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.target === field) {
