@@ -40,7 +40,7 @@ COLD = "tool set, cold"
 def rows() -> list[Any]:
     """Return one matching row for each layer, with lists of a realistic length, and many similar rows that don't match.
 
-    Most of those are for the same agent, the same channel or everyone, but for other models, groups and people.
+    Most rows that don't match name the same agent, the same channel or everyone, but other models, groups or people.
     """
     from tools_app.policy.rules import RuleRow
 

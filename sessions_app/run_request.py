@@ -43,7 +43,7 @@ class RunKind:
     key: ClassVar[str]
     operation: ClassVar[str] = ""  # shown to clients instead of a message, for a kind that has none
     takes_events: ClassVar[bool] = True  # receives the system events queued for its session
-    makes_title: ClassVar[bool] = True  # its prompt can become the session's title
+    makes_title: ClassVar[bool] = True  # the run's prompt can become the session's title
 
     @property
     def changes_session(self) -> bool:

@@ -94,7 +94,7 @@ def authorize_tool_call(
         rule=rule,
         message=message,
         query=query.to_json(),
-        # These don't come from a layer, so they aren't in the trace.
+        # These reasons don't come from a layer, so they aren't in the trace.
         verdict=verdict.to_json() | ({DENIAL_KEYS[layer]: rule.to_json()} if rule and layer in DENIAL_KEYS else {}),
         policy_version=rules.version,
         permit=permit,

@@ -23,7 +23,7 @@ def find_sender(env: ToolEnv) -> User:
 
 
 def find_reachable_sessions(env: ToolEnv) -> SessionQuerySet:
-    if parse_key(env.session_key).kind == "group":  # its readers are known only to the channel
+    if parse_key(env.session_key).kind == "group":  # a group's readers are known only to the channel
         return Session.objects.for_user(find_sender(env)).filter(pk=UUID(env.session_id))
     members = SessionMember.objects.filter(session_id=UUID(env.session_id)).values_list("user_id", flat=True)
     readers = {env.owner_id, env.sender_id, *members}

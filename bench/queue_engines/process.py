@@ -88,7 +88,7 @@ def main() -> None:
     engine = make_engine(name)
     run: Any = sender(engine) if role == "sender" else worker(engine)
     if name == "dbos":
-        asyncio.run(run)  # it uses its own threads
+        asyncio.run(run)  # this engine uses its own threads
     else:
         import uvloop
 

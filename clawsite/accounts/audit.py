@@ -23,7 +23,7 @@ from clawsite.infra.audit.actor import Actor
 # Watched account fields. Changes to privileges are logged as a separate action.
 PRIVILEGE_FIELDS = ("is_staff", "is_superuser")
 AUDITED_FIELDS = ("username", "display_name", "email", "is_active", "is_service", "password")
-RECORDED_FIELDS = ("is_active", "is_service", *PRIVILEGE_FIELDS)  # their new value is logged too
+RECORDED_FIELDS = ("is_active", "is_service", *PRIVILEGE_FIELDS)  # the new values of these fields are logged too
 
 
 def connect_signals() -> None:

@@ -45,7 +45,7 @@ class _RowCache(Generic[T]):
         if cached and cached[0] == state:
             return cached[1]
         built = self._build(key)
-        if built is not None and self._read_state(key) == state:  # otherwise it may mix rows from before and after a change
+        if built is not None and self._read_state(key) == state:  # otherwise the object may mix rows from before and after a change
             while len(self._cached) >= MAX_CACHED:
                 self._cached.pop(next(iter(self._cached)), None)
             self._cached[key] = (state, built)

@@ -42,7 +42,7 @@ class Principal:
     scopes: frozenset[str] | None
     kind: Literal["api-token", "gateway-token"]
     token_id: int | None
-    use_unrecorded: bool = False  # its last use is out of date: call `record_use`
+    use_unrecorded: bool = False  # the token's last use is out of date: call `record_use`
 
 
 def issue_token(
@@ -56,7 +56,7 @@ def issue_token(
     made_with: AccessToken | None = None,
 ) -> tuple[AccessToken, str]:
     """Create a token and return its secret, once. Scopes beyond those of the account or the parent token are dropped."""
-    if user.key_limits:  # otherwise it could escape its limits
+    if user.key_limits:  # otherwise a limited token could escape its limits
         raise Forbidden(_("A token with tool limits can't create tokens. Use one without limits, or sign in."))
     if made_with and made_with.made_with_id:
         raise Forbidden(_("This token was created with another token and can't create tokens. Use the parent token, or sign in."))

@@ -32,7 +32,7 @@ class InvalidRequest(ClawError):
 
 
 class NotFound(ClawError):
-    """It doesn't exist or the caller can't see it; the two are indistinguishable."""
+    """The object doesn't exist or the caller can't see it; the two are indistinguishable."""
 
     code = "NOT_FOUND"
     http_status = 404

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.0005  # at first; transactions take 0.3 to 5 ms
 MAX_RETRY_SECONDS = 0.01
-MAX_WAIT_SECONDS = 2.0  # then another process is suspended or stuck in a transaction
+MAX_WAIT_SECONDS = 2.0  # after this, another process must be suspended or stuck in a transaction
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def _lock(descriptor: int) -> bool:
             time.sleep(pause)
             pause = min(pause * 1.1, MAX_RETRY_SECONDS)
         except OSError as error:  # a file system without locks
-            log.debug("can't lock the write turn: %s", error)
+            log.debug("can't lock the write turn file: %s", error)
             return False
         else:
             return True
@@ -60,5 +60,5 @@ def _open_turn(database: str) -> int | None:
     try:
         return os.open(f"{database}-turn", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        log.debug("can't open the write turn: %s", error)
+        log.debug("can't open the write turn file: %s", error)
         return None

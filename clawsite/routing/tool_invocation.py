@@ -30,7 +30,7 @@ class ToolInvocation:
 
 async def invoke_tool(invocation: ToolInvocation) -> AcceptedRun:
     """Queue the call in its session, after the session's other runs."""
-    if not TOOL_NAME.fullmatch(invocation.tool):  # it would appear in the transcript, where providers reject such a name
+    if not TOOL_NAME.fullmatch(invocation.tool):  # the name enters the transcript, where providers would reject it
         raise NotFound(_("Tool not found: %(tool)s") % {"tool": invocation.tool})
     arguments = orjson.dumps(invocation.args).decode()
     if len(arguments) > MAX_ARGUMENT_BYTES:

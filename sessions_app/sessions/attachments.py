@@ -216,7 +216,7 @@ def sweep_files(*, hours: float = UNSENT_LIFETIME_HOURS) -> int:
         if path.is_dir():
             named = set(Attachment.objects.filter(sha256__startswith=path.name).values_list("sha256", flat=True))
             deleted += sum(_delete_if_unused(file, before) for file in path.iterdir() if file.name not in named)
-        elif path.stat().st_mtime < before:  # left by a process that died while writing
+        elif path.stat().st_mtime < before:  # a partial file, left by a process that died while writing
             path.unlink(missing_ok=True)
     if deleted:
         log.info("deleted %d unused attachment files", deleted)

@@ -76,7 +76,7 @@ def test_confirmed_runs_are_aborted(staff, run):
     ended.refresh_from_db()
     assert (queued.status, queued.reason) == ("aborted", "operator")
     assert queued.events.filter(data__phase="end", data__aborted=True).exists()  # clients are notified
-    assert (running.status, running.abort_reason) == ("running", "operator")  # its worker ends it
+    assert (running.status, running.abort_reason) == ("running", "operator")  # the run's worker ends it
     assert running.abort_requested_at
     assert ended.status == "completed"
     assert set(LogEntry.objects.values_list("object_repr", flat=True)) == {"k1", "k2"}

@@ -114,7 +114,7 @@ def test_grant_admission_names_grant_and_remaining_uses(claimed, approver, tmp_p
     assert words(verdict).endswith(", 2 uses left")
     grants.revoke_grant(grant.pk, by=approver)
     again = ToolCall.objects.values("name", "status", "refused_by", "verdict").get(run=claimed.pk, call_id="c2")
-    assert build_verdict(again) == verdict  # it was active when the command started
+    assert build_verdict(again) == verdict  # the grant was active when the command started
 
 
 def test_admission_without_approval_names_exec_rules(user, make_session, tmp_path):
@@ -132,7 +132,7 @@ def test_approval_event_carries_grant_scope_and_duration(claimed, approver, user
     granted = {"grant": Grant.objects.get().pk, "scope": "session", "seconds": 900, "uses": None}
     decided = Event.objects.filter(run=claimed.pk, stream="tool").order_by("-seq")[0].data
     assert decided["approval"]["granted"] == granted
-    assert redact_event_data(decided)["approval"]["granted"] == granted  # it contains no message text
+    assert redact_event_data(decided)["approval"]["granted"] == granted  # grant facts contain no message text
     block = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {}}
     message = {"role": "assistant", "runId": question.run.run_id, "content": [block]}
     add_approvals(question.session, [message])

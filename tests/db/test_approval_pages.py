@@ -167,7 +167,7 @@ def test_card_shows_scripts_and_their_hashes(ada, ben, make_session):
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert "/home/ada/work/deploy.py" in page
     assert "ab12ab12ab12<" in page
-    assert "/home/ada/work/Makefile" not in page  # there is no such row
+    assert "/home/ada/work/Makefile" not in page  # missing files are not listed
     in_chat = browser(ben).get(reverse("approval-in-chat", args=[question.pk]), **HTMX).content.decode()
     assert "deploy.py" in in_chat[: in_chat.index('<details class="facts-fold"')].partition("Runs the contents of")[2]
 

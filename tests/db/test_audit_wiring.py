@@ -344,7 +344,7 @@ def test_first_admin_is_recorded(since):
     assert client.post("/first-admin/", fields, secure=True).status_code == 302
     assert [of(entry) for entry in since()] == [
         ("account.changed", "person", ""),
-        ("account.changed", "person", ""),  # its password. No one was signed in, but the change was not made by the system
+        ("account.changed", "person", ""),  # the password: no one was signed in, but a person made the change
         ("permissions.changed", "person", ""),
         ("sign_in.ok", "person", "root"),
     ]

@@ -80,7 +80,7 @@ async def test_database_error_is_raised_with_clear_message():
         await db.write(broken)
     with pytest.raises(Unavailable, match="read-only"):
         await db.read(broken)
-    assert await db.read(Lane.objects.count) >= 4  # and the next use works
+    assert await db.read(Lane.objects.count) >= 4  # the next read works
 
 
 async def test_threads_restart_after_close():

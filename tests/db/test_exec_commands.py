@@ -94,7 +94,7 @@ async def test_background_command_end_is_reported_once(begun):
 
 async def test_end_of_other_commands_is_not_reported(begun):
     row = await begun()
-    commands.record_end(row.pk, Status.EXITED, exit_code=0)  # its run was waiting for it
+    commands.record_end(row.pk, Status.EXITED, exit_code=0)  # the run was waiting for this command
     old, deleted = await begun(background=True), await begun(background=True)
     Session.objects.update(generation=2)
     commands.record_end(old.pk, Status.KILLED, reason="the session was reset")
@@ -235,7 +235,7 @@ async def test_running_commands_are_ended_before_run_takeover(plan_of, eventuall
     kept = await first.start(await plan_of(f"sleep {mark}"), may_act=lambda: True)
     await eventually(lambda: find_processes(mark))
     await second.sweep()
-    assert find_processes(mark)  # its worker is alive
+    assert find_processes(mark)  # the command's worker is alive
     await second.end_commands_of_runs([kept.plan.run])
     assert find_processes(mark) == []
     assert Command.objects.get().status in ("lost", "exited")  # the first process is not suspended here, and also sees the end

@@ -106,7 +106,7 @@ def test_stale_form_does_not_undo_newer_change(client, olga):
     made = create_webhook(olga)
     address = reverse(CHANGE, args=[made.hook.pk])
     opened = client.get(address).context["adminform"].form["seen_version"].value()
-    service.set_enabled(made.hook, by=olga, enabled=False)  # its token has leaked
+    service.set_enabled(made.hook, by=olga, enabled=False)  # the webhook's token has leaked
     for stale in (opened, ""):
         answer = client.post(address, form(name="Other", enabled="on", seen_version=stale))
         assert "Another user changed this webhook after you opened it." in words(answer)

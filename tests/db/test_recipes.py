@@ -93,6 +93,6 @@ async def test_added_task_runs_and_its_message_arrives(garden: None, harness: Wo
     caplog.set_level(logging.INFO, logger="garden")
     await harness.close()
     await runtime.get_runtime()
-    harness.open()  # its task publishes the message when it starts
+    harness.open()  # the app's task publishes the message at the start
     await eventually(lambda: "3 plants were watered" in caplog.text)
     await runtime.stop()

@@ -10,7 +10,7 @@ from tests.faults.connection import ConnectionLost, Frame, RawConnection, Reques
 from tests.faults.history import FinalResponse, History, SendAttempt, WatchedStream
 from tests.harness.stack import Stack
 
-RETRY_CODES = ("UNAVAILABLE", "QUEUE_FULL")  # the same request is sent again after these
+RETRY_CODES = ("UNAVAILABLE", "QUEUE_FULL")  # codes after which the same request is sent again
 
 
 @dataclass

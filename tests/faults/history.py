@@ -124,8 +124,8 @@ class WatchedStream:
     owner: int
     after: int
     events: list[dict[str, Any]] = field(default_factory=list)  # payloads in order of arrival
-    slow: bool = False  # it stopped reading for a while
-    flooded: bool = False  # it received more than all buffers hold while it did not read
+    slow: bool = False  # the client stopped reading for a while
+    flooded: bool = False  # more was sent than all buffers hold while the client did not read
     closed: int | None = None
     frame_gap: str = ""
     complete: bool = False  # still connected at the end, so it must have received everything

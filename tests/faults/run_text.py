@@ -7,7 +7,7 @@ from sessions_app.events.replay import RunView, ToolView, replay_events
 from tests.faults.history import EventRow, History, Rows, RunRow
 from tests.harness.fake_model import plan
 
-SESSION_FIELDS = ("sessionKey", "sessionId", "cursor", "ts")  # of a `session` event, besides its data
+SESSION_FIELDS = ("sessionKey", "sessionId", "cursor", "ts")  # fields of a `session` event besides its data
 ALL_TOOLS_DONE = 1_000  # more results than any prompt asks for
 
 

@@ -119,7 +119,7 @@ async def test_runs_are_taken_over_with_production_timeouts(stack, user, make_se
 
 
 async def test_worker_frozen_in_transaction_blocks_others_only_briefly(stack, user, make_session, eventually):
-    """PostgreSQL ends its transaction after some seconds. On SQLite the others wait until it continues."""
+    """PostgreSQL ends the frozen worker's transaction after some seconds. On SQLite the others wait until the worker continues."""
     # Long timeouts, so that a slow worker on a busy machine is not considered dead: that would count as a recovery and poison the
     # run.
     running = stack(workers=2, launcher=("-m", "tests.faults.faulty_process"), env={"CLAWSITE_LEASE_SECONDS": "3"})

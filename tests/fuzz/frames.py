@@ -15,7 +15,7 @@ from clawsite.gateway.server.schema import protocol_schema
 from tests.protocol.isolation import fill_params, find_reference
 from tests.protocol.isolation_params import EXAMPLES
 
-# They respond when a run ends or a person decides, which never happens here.
+# These methods respond when a run ends or a person decides, which never happens here.
 WAITING = {"agent.wait", "exec.approval.waitDecision", "exec.approval.request", "tools.invoke", "sessions.compact", "node.invoke"}
 METHODS = protocol_schema()["methods"]
 CALLED = {role: sorted(name for name, method in METHODS.items() if method["role"] == role) for role in ("operator", "node")}

@@ -4,7 +4,7 @@ from random import Random
 
 GOOD = ("aa", "bb", "cc")  # on the allowlist
 BAD = ("xx", "yy", "zz")  # not on the allowlist
-# Their names are on the allowlist too; mutated, they produce shapes that the grammar does not generate.
+# The programs in these lines are allowlisted too; mutated, the lines have shapes that the grammar does not generate.
 KNOWN_GOOD = (
     "ls -la | grep foo | head -20",
     'for f in *.py; do wc -l "$f"; done',

@@ -16,7 +16,7 @@ from tools_app.exec.gate.types import AllowEntry, ExecContext, Executable, GateR
 COUNT = int(os.environ.get("CLAWSITE_FUZZ_LINES", "1500"))
 ALLOWED = frozenset(GOOD) | frozenset(WORDS_OF_GOOD)
 RULES = GateRules("allowlist", "on-miss", tuple(AllowEntry(name) for name in sorted(ALLOWED)))
-# bash runs xx in each of them, and the parsers don't see it. Found by earlier rounds, each of a different kind.
+# Lines in which bash runs xx unseen by the parsers, one of each kind found in earlier rounds.
 KNOWN_MISSES = (
     "aa # note \\\nxx",
     'aa "$\\\n(xx)"',

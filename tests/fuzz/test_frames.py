@@ -1,4 +1,4 @@
-"""Every frame gets its response, the connection stays open, nothing fails internally, and nothing of other users is revealed.
+"""Every frame gets its response, the connection stays open, nothing fails internally, and nothing about other users is revealed.
 
 Frames come from a plain user, a user with all permissions, and a node. CLAWSITE_FUZZ_FRAMES sets the number of connections, each
 with up to eight frames; some more connections start with each of the methods.

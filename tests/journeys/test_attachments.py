@@ -40,7 +40,10 @@ async def test_images_reach_model_and_files_reach_workspace(harness: WorkerHarne
     (uploads / "data.bin").unlink()
     (uploads / "notes.md").unlink()
     await harness.answer("[[text=still]] and now?")
-    assert asked(harness)[0] == [words, image]  # the same text again, although the files are gone, so that prompts stay cacheable
+    assert asked(harness)[0] == [
+        words,
+        image,
+    ]  # the prompt is unchanged, although the files are gone, so that prompts stay cacheable
 
 
 async def test_tool_reads_attached_file(harness: WorkerHarness):

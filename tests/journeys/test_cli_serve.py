@@ -203,7 +203,7 @@ def test_dead_child_is_restarted_while_new_connections_wait(served: Served) -> N
 
 def test_second_signal_kills_immediately(served: Served) -> None:
     children = served.children()
-    children["worker"].suspend()  # it can't drain, so after the first signal alone the server would wait for it
+    children["worker"].suspend()  # a suspended worker can't drain, so after the first signal alone the server would wait for it
     served.process.send_signal(signal.SIGINT)
     served.until(lambda: any("stopping" in line for line in served.err))
     served.process.send_signal(signal.SIGINT)

@@ -305,7 +305,7 @@ async def test_shell_input_requires_approval_like_a_command(harness: WorkerHarne
     await eventually(lambda: not (files / "x").exists())
     (files / "x").mkdir()
     run_pk, question = await asked(harness, exec_prompt(tool="process", action="submit", name=name, data="rm -rf x"))
-    assert question.status == "pending"  # the same command again is another request
+    assert question.status == "pending"  # running the same command again creates another request
 
 
 def command_of_name(name: str) -> Command:

@@ -74,7 +74,7 @@ async def test_command_exceeding_yield_time_continues_in_background(harness: Wor
 async def test_another_worker_can_poll_write_and_kill(harness: WorkerHarness):
     row = await begun(harness, "while read -r line; do echo got $line; done")
     (first,) = harness._workers
-    first._concurrency = 0  # it keeps the command and claims nothing new
+    first._concurrency = 0  # this worker keeps the command and claims nothing new
     harness.open()
     assert "received the input" in await process(harness, "write", row.name, data="one\ntwo\n")
     assert (await process(harness, "poll", row.name, timeout=5000)).startswith("got one\n")

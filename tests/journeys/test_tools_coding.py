@@ -361,7 +361,9 @@ async def test_image_is_included_in_the_next_request(harness: WorkerHarness, fil
     await used(harness, "image", path="dot.png")
     before = harness.model.bodies[-1]["messages"]
     await harness.answer("[[text=still]] and now?")
-    assert harness.model.bodies[-1]["messages"][: len(before)] == before  # the same text again, so that prompts stay cacheable
+    assert (
+        harness.model.bodies[-1]["messages"][: len(before)] == before
+    )  # the earlier messages are unchanged, so that prompts stay cacheable
 
 
 async def test_model_without_vision_is_not_offered_the_tool(harness: WorkerHarness, files, settings):

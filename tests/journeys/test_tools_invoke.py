@@ -82,7 +82,7 @@ async def test_form_post_with_cookie_is_rejected(call, live, settings):
     cookies = f"{settings.SESSION_COOKIE_NAME}={signed_in}; {settings.CSRF_COOKIE_NAME}={'a' * 32}"
     async with httpx.AsyncClient(base_url=live.url, headers={"Cookie": cookies}) as client:
         answer = await client.post("/tools/invoke", files={"file": b"x"}, data={"csrfmiddlewaretoken": "a" * 32})
-        assert answer.status_code == 403  # nothing of it is read: the token is only accepted in the header
+        assert answer.status_code == 403  # the form is not read: the token is only accepted in the header
         answer = await client.post("/tools/invoke", files={"file": b"x"}, headers={"X-CSRFToken": "a" * 32})
         assert answer.status_code == 400
 

@@ -157,7 +157,7 @@ async def test_parked_sender_survives_the_death_of_all_workers(stack, user, make
     run_pk = lifecycle.accept_run(user=user, session=here, run_id="k1", prompt=prompt).pk
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
     await eventually(lambda: waiting_for(run_pk) == "child")
-    for worker in running.workers:  # both at once: otherwise the other worker would recover the run and answer
+    for worker in running.workers:  # stop both at once: otherwise the other worker would recover the run and answer
         os.kill(worker.pid, signal.SIGKILL)
     for worker in running.workers:
         worker.kill()

@@ -153,7 +153,7 @@ async def test_run_with_owner_tools_never_sees_webhook_text(hook, post, user, li
         ("exec", "refused", "group"),
         ("sessions_list", "refused", "group"),
     }
-    assert {call.query["visiting"] for call in calls} == {True}  # so it has no web tools either
+    assert {call.query["visiting"] for call in calls} == {True}  # so the run has no web tools either
     assert not ToolCall.objects.filter(run=own).exists()
 
 

@@ -109,7 +109,7 @@ def read_only(database):
     switch(False)
     connection_created.disconnect(connected)
     if connections["default"].vendor == "postgresql":
-        connections["default"].close_pool()  # it still holds read-only connections
+        connections["default"].close_pool()  # the pool still holds read-only connections
 
 
 async def test_read_only_database_rejects_messages_with_an_error(harness: WorkerHarness, read_only):

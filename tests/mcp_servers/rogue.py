@@ -34,7 +34,7 @@ def answer(request: dict, result: dict) -> None:
 def main() -> None:
     if KIND == "crash":
         sys.exit("the licence has run out: token=abcdef123456")
-    if KIND == "children":  # one in the process group, one that left it
+    if KIND == "children":  # start two children: one in the process group, one that leaves it
         subprocess.Popen(["sleep", "1000"])
         subprocess.Popen(["sleep", "1001"], start_new_session=True)
     for line in sys.stdin:

@@ -19,7 +19,7 @@ from tests.harness.protocol import InProcessClient, running_gateway
 
 METHODS = {name: method for name, method in protocol_schema()["methods"].items() if name != "connect"}
 WRONG = [{"un": "heard"}, ["unheard"], "unheard", 1.5]
-USED = {"AccessToken", "Device"}  # their last use is recorded later
+USED = {"AccessToken", "Device"}  # models whose last use is recorded later
 
 
 def bad_params(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -64,7 +64,7 @@ async def test_queued_message_shows_what_it_waits_for(
     session = make_session(user, KEY)
     await db.write(before, user, session, tmp_path, alone=True)
     monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", make_token(user))
-    # It runs its own event loop beside the server's.
+    # The command runs its own event loop beside the server's.
     arguments = ["and now?", "--session", KEY, "--url", f"http://{address}"]
     talking = asyncio.create_task(asyncio.to_thread(run_command, cli, "agent", arguments))
     output = ""

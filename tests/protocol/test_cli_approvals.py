@@ -50,7 +50,7 @@ def claw_as(address, monkeypatch, capsys, make_token) -> Callable[..., Claw]:
 
         async def claw(*arguments: str) -> str:
             monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token)
-            # It runs its own event loop beside the server's.
+            # The command runs its own event loop beside the server's.
             code = await asyncio.to_thread(run_command, cli, "approvals", ["--url", f"http://{address}", *arguments])
             assert code == 0
             return str(capsys.readouterr().out)

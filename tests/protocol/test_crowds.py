@@ -31,7 +31,7 @@ async def test_vanished_client_is_dropped_without_affecting_others(impatient_add
     gone, other = await sockets.connect(client={"id": "gone", "mode": "ui"}), await sockets.connect()
     await other.call("sessions.create", {"key": KEY})
     audience = (await runtime.get_runtime()).hub.audience
-    gone.ws.transport.pause_reading()  # its host is off: it reads nothing, responds to nothing and closes nothing
+    gone.ws.transport.pause_reading()  # as if the host were off: reads nothing, responds to nothing and closes nothing
     await eventually(lambda: not any(connection.client.id == "gone" for connection in audience))
     assert not any(entry.get("id") == "gone" for entry in await other.call("system-presence"))
     for number in range(5):

@@ -29,7 +29,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "sessions.share": {"username": "nobody", "role": None},
     "tools.invoke": {"name": "read"},
 }
-# Their ID belongs to no user, or is only used as the caller's own text.
+# Methods whose ID belongs to no user, or is only used as the caller's own text.
 NO_OBJECT = {"exec.approval.request"}
 SESSION, RUN, OTHER = {"session_id"}, {"run_id"}, {"id"}
 
@@ -39,7 +39,7 @@ SHOWN = [
     *(shown for file in [*sorted(HERE.rglob("test_*.py")), *WITH_WORKERS] for shown in requests_in_tests(file)),
 ]
 METHODS = registry.list_methods()
-FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scopes}  # the others are for nodes
+FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scopes}  # other methods are for nodes
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

@@ -241,7 +241,7 @@ HOSTILE = [
     "find . -exec cp a conftest.py \\; -exec pytest \\;",
     "echo x > evil.log; make -f evil.log",
     'for f in *.py; do cp "$f" "$f.bak"; done; make',
-    # Other names of the same programs, and programs that start others with an option.
+    # Other names of allowlisted programs, and programs that start others with an option.
     "vim.basic -c ':!id' f",
     "vimdiff -c ':!id' a b",
     "rview -c ':!id' f",

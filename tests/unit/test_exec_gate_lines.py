@@ -43,7 +43,7 @@ async def test_hostile_commands_are_not_allowed_and_give_reasons(place):
     assert [
         line for line, found in judged.items() if not all(each.code and each.text for each in found.reasons) or not found.reasons
     ] == []
-    # They need approval because of what they do, not because the analysis failed.
+    # Lines that need approval because of what they do, not because the analysis failed.
     assert [line for line, found in judged.items() if found.analysis.unparsed] == []
 
 

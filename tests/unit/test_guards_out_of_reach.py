@@ -30,7 +30,7 @@ SOURCES = ("agents", "clawsite", "sessions_app", "tools_app")
 
 
 def changes_in(source: str) -> set[str]:
-    """Return which of them this source calls or passes on."""
+    """Return which of the CHANGES this source calls or passes on."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):

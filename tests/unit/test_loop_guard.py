@@ -45,7 +45,7 @@ def test_argument_order_does_not_matter():
         [read({"path": str(n)}) for n in range(9)],  # a different call each time
         [CompletedCall("write", A, "same")] * 9,
         [step for n in range(9) for step in (read(A), CompletedCall("edit", {"n": n}, "changed"))],  # progress in between
-        [read(A)] * 5 + [read(B), read({"path": "c"})],  # it moved on to other calls
+        [read(A)] * 5 + [read(B), read({"path": "c"})],  # the model moved on to other calls
         [read(A, "one")] * 5 + [read(A, "two")],  # the result changed
     ],
     ids=["results", "calls", "tools", "progress", "elsewhere", "news"],

@@ -127,7 +127,7 @@ async def test_progress_is_reported_and_cancellation_reaches_the_server(tmp_path
         with pytest.raises(asyncio.CancelledError):
             await call
         await eventually(mark.exists)
-        assert await it.said("environment", name="NO_SUCH") == "(not set)"  # it continues
+        assert await it.said("environment", name="NO_SUCH") == "(not set)"  # the connection continues
 
 
 async def test_new_tools_are_loaded_on_notification(quickly, eventually, monkeypatch):
@@ -194,7 +194,7 @@ async def test_server_gets_only_its_configured_environment(monkeypatch):
     monkeypatch.setenv("WEATHER_KEY", "s3cret-value")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-others")
     async with Observed(made.workbench(API_KEY="${WEATHER_KEY}", REGION="eu")) as it:
-        assert await it.said("environment", name="API_KEY") == "[redacted]"  # it is present
+        assert await it.said("environment", name="API_KEY") == "[redacted]"  # the variable is set
         assert await it.said("environment", name="REGION") == "eu"
         for name in ("OPENAI_API_KEY", "WEATHER_KEY", "CLAWSITE_HOME", "DJANGO_SETTINGS_MODULE", "REDIS_URL"):
             assert await it.said("environment", name=name) == "(not set)"

@@ -286,7 +286,7 @@ def test_misleading_row_has_warning(rules, fields, field, words):
         (CODING, {"scope": "agent", "subject": "main", "profile": "coding", "also_allow": ["group:web", "acme"]}),
         (FULL, {**IN_GROUP, "allow": ["acme", "message"]}),
         (FULL, {"scope": "global", "provider": "openai", "profile": "coding", "also_allow": ["web_fetch"]}),
-        # It has an effect for agents without rules.
+        # The entry has an effect for agents without rules.
         (PolicyRules(1, (RuleRow("agent", "main", also_allow=("read",)),)), {"scope": "global", "also_allow": ["web_fetch"]}),
         # Without effect for main, which can't have it, but not for the agent scout.
         (

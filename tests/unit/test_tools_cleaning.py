@@ -79,7 +79,7 @@ def test_only_results_over_limit_are_truncated(texts, limit):
     if size <= limit:
         assert kept == result.content
     else:
-        assert sum(len(block.text.encode()) for block in kept) <= limit + 100  # and the note
+        assert sum(len(block.text.encode()) for block in kept) <= limit + 100  # 100 bytes for the note
         assert sum("[cut: showing" in block.text for block in kept) == 1
 
 

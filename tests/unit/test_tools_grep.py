@@ -15,7 +15,7 @@ from tools_app.policy.query import PolicyQuery
 from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
-HOPELESS = r"^(a+)+$"  # its time doubles with each further a in a line that doesn't match
+HOPELESS = r"^(a+)+$"  # matching time doubles with each further a in a line that doesn't match
 
 
 @pytest.fixture

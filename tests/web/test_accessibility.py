@@ -176,7 +176,7 @@ def test_policy_pages_are_accessible(windows: dict[str, Page], talk: Page, root:
     def look_here(where: str) -> None:
         check_accessibility(page, where, faults)
         these = page.evaluate(SMALL) if size == "phone" else []
-        small[where] = [each for each in these if "checkbox" not in each]  # its label is the touch target
+        small[where] = [each for each in these if "checkbox" not in each]  # a checkbox's label is the touch target
 
     with restore_policy():
         page.goto("/policies/tests/")
@@ -351,7 +351,7 @@ def test_admin_pages_are_accessible(windows: dict[str, Page], rows: None, root: 
             continue
         page.locator("select[name=action]").select_option(action)
         page.get_by_role("button", name="Go").click()
-        expect(page.locator("#result_list")).to_have_count(0)  # it shows a confirmation, or why it can't
+        expect(page.locator("#result_list")).to_have_count(0)  # the page shows a confirmation, or why the action isn't possible
         check_accessibility(page, f"{label} {action}", faults)
 
 

@@ -243,7 +243,7 @@ def test_lost_frame_is_detected_and_fetched(opened: Page, gateway: FakeGateway) 
     gateway.stream_text("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
     gateway.record_event("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
-    gateway.frame_seq += 1  # its frame never arrives
+    gateway.frame_seq += 1  # the frame of this event never arrives
     gateway.stream_text("r1", "three", 8)
     expect(answers(opened)).to_have_text("one two three")
     assert gateway.connections == 1

@@ -107,7 +107,7 @@ def test_pasted_images_attach_unless_text_accompanies_them(opened: Page, uploads
     transfer(opened, "#message", "paste", "image.png")
     transfer(opened, "#message", "paste", "image.png")
     expect(opened.locator('.upload[data-state="done"]')).to_have_count(2)
-    assert len(set(uploads.taken)) == 2  # their names differ
+    assert len(set(uploads.taken)) == 2  # the files' names differ
 
 
 def test_files_can_be_dropped_anywhere_on_the_page(opened: Page, uploads: Uploads) -> None:

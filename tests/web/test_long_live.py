@@ -56,7 +56,7 @@ def test_five_thousand_messages_load_in_pages_without_gaps(live: Stack, user: Us
     around = page.evaluate(QUESTIONS)
     assert 1251 in around
     assert len(around) < 200
-    page.locator("#log").evaluate("(log) => log.scrollTo(0, log.scrollHeight)")  # and more from there
+    page.locator("#log").evaluate("(log) => log.scrollTo(0, log.scrollHeight)")  # load newer messages from there
     expect(page.locator(".message.user .text").last).not_to_have_text(f"user {around[-1]}", timeout=PATIENCE)
     phone = browser.new_context(**SIZES["phone"]).new_page()
     live.sign_in(phone, user)

@@ -127,7 +127,7 @@ def test_five_thousand_messages_are_laid_out_lazily(chat: Page, gateway: FakeGat
         "() => [...document.querySelectorAll('.run')].filter(e => e.checkVisibility({contentVisibilityAuto: true}) "
         "&& e.querySelector('.text').checkVisibility({contentVisibilityAuto: true})).length"
     )
-    assert laid_out < 60  # the others are not drawn
+    assert laid_out < 60  # messages out of view are not laid out
 
 
 def test_message_link_shows_message_in_context(chat: Page, gateway: FakeGateway, site: str) -> None:

@@ -35,7 +35,7 @@ def test_list_updates_in_another_window(open_chat: OpenChat, page: Page) -> None
     send(first, "[[tokens=40 delay_ms=50]] count the sheep")
     expect(item(second, "count the sheep").locator(".mark")).to_have_text("Running", timeout=TIMEOUT_MS)
     answered(first)
-    # It was read where it was shown, so the other window does not mark it as new.
+    # The answer was read in the first window, so the other one does not mark the chat as new.
     expect(item(second, "count the sheep").locator(".mark")).to_be_hidden(timeout=TIMEOUT_MS)
     choose(first, "count the sheep", "Rename")
     first.keyboard.type("Sheep")

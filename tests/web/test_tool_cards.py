@@ -98,7 +98,7 @@ def test_expanded_phone_card_shows_verdict(stored: Callable[..., Page], chat: Pa
     verdict = {"allowed": True, "layer": "agent_provider", "why": "allowed by layer agent_provider"}
     page = stored(call_of("weather__forecast_of_the_week", "sun", verdict=verdict, durationMs=61_000))
     card = page.locator(".tool")
-    expect(card.locator(".verdict")).to_be_hidden()  # there is no room for it
+    expect(card.locator(".verdict")).to_be_hidden()  # the collapsed card has no room for the verdict
     card.locator("summary").click()
     expect(card.locator(".verdict")).to_have_text("allowed by agent_provider")
     expect(card.locator(".verdict")).to_be_visible()

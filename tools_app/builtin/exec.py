@@ -66,7 +66,7 @@ def make_exec(env: ToolEnv) -> "ExecTool":
 class ExecTool(CommandSupervisor):
     def __init__(self, env: ToolEnv) -> None:
         self._env = env
-        self._can_use_background = "process" in env.tools  # otherwise the agent could never check on it
+        self._can_use_background = "process" in env.tools  # otherwise the agent could never check on the command
 
     async def plan(self, args: ExecArgs, ref: CallRef) -> PlannedCommand:
         background = args.background and self._can_use_background

@@ -17,7 +17,7 @@ FIXED_VARIABLES = {
     "PATH": ":".join(SEARCH_PATH),
     "NO_COLOR": "1",  # the reader is a model, or a page that shows plain text
     "TERM": "dumb",
-    # There is no one to answer prompts or to use a pager.
+    # No one can answer prompts or use a pager.
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",

@@ -74,7 +74,7 @@ def _read_calls(days: int, max_calls: int) -> Iterator[Mapping[str, Any]]:
     for call in calls.values("pk", "name", "query", "verdict", "created_at", "run_id")[:max_calls].iterator(chunk_size=500):
         if call["created_at"] < since:  # not a database filter: that would scan all older calls
             return
-        if call["query"]:  # otherwise it was never evaluated
+        if call["query"]:  # otherwise the call was never evaluated
             yield call
 
 

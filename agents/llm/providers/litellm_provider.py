@@ -39,7 +39,7 @@ def _import_litellm() -> Any:
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # otherwise litellm reads a .env file from the working directory
     import litellm
 
-    litellm.suppress_debug_info = True  # otherwise it prints to the terminal on errors
+    litellm.suppress_debug_info = True  # otherwise litellm prints to the terminal on errors
     litellm.telemetry = False
     litellm.drop_params = True  # drop what a model does not support (reasoning_effort)
     litellm.modify_params = True  # and adapt requests to provider requirements (a first user message, no thinking)

@@ -133,7 +133,9 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         return field
 
     def get_form(self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: Any) -> Any:
-        if obj and obj.is_service:  # its password is read-only, but unfold's form requires an editable password field
+        if (
+            obj and obj.is_service
+        ):  # a service account's password is read-only, but unfold's form requires an editable password field
             kwargs["form"] = DjangoUserChangeForm
         return super().get_form(request, obj, change=change, **kwargs)
 

@@ -105,8 +105,8 @@ def _preview_reject(request: HttpRequest, pairing_request: PairingRequest) -> Ac
 @admin.register(PairingRequest)
 class PairingRequestAdmin(ReadOnlyAdmin):
     when_empty = _(
-        "A device or node that connects without a token is listed here until it is approved, for up to five minutes after its "
-        "last attempt."
+        "A device or node that connects without a token is listed here until it is approved, or until five minutes after "
+        "its last attempt."
     )
     list_display = [
         "created_at",

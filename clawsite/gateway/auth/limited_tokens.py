@@ -11,9 +11,9 @@ from clawsite.infra.errors import Forbidden
 
 
 class LimitedTokenRule(StrEnum):
-    CARRIED = "carried"  # it starts runs, and they inherit the token's limits
-    REFUSED = "refused"  # it leaves something that is read by runs without these limits
-    HARMLESS = "harmless"  # it leaves nothing that a run reads, so it is allowed
+    CARRIED = "carried"  # starts runs, which inherit the token's limits
+    REFUSED = "refused"  # leaves something that runs without these limits read
+    HARMLESS = "harmless"  # leaves nothing that a run reads, so it is allowed
 
 
 def check_limited_token(user: User, rule: LimitedTokenRule | None, name: str) -> None:

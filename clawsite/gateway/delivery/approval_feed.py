@@ -24,7 +24,7 @@ from tools_app.models import Approval
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 2.0  # in case a bus message was lost
-SESSION_CHANGES = ("requested", "extended", "resolved")  # the other changes don't affect session events
+SESSION_CHANGES = ("requested", "extended", "resolved")  # other changes don't affect session events
 
 
 @dataclass(frozen=True, slots=True)

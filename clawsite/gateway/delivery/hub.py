@@ -173,7 +173,7 @@ class Hub:
         self._later(max(0.0, view.due - self._now()), flush)
 
     def _send_to_recipients(self, stream: SessionStream, events: Iterable[OutgoingEvent]) -> None:
-        if stream.closed:  # its successor serves the current clients
+        if stream.closed:  # the stream's successor serves the current clients
             return
         if stream.version != self.audience.version:
             stream.version = self.audience.version

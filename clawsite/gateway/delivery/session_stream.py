@@ -31,7 +31,7 @@ class SessionStream:
     def __init__(self, session_id: str, now: float) -> None:
         self.id = session_id
         self.name = SessionName("", "")
-        self.opened = False  # its row has been read
+        self.opened = False  # the session's row has been read
         self.closed = False  # the hub has forgotten it
         self.owner = 0
         self.head = 0

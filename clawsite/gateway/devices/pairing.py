@@ -80,7 +80,7 @@ def _approved_device(request: PairingRequest, owner: User, commands: list[str] |
     device, _created = Device.objects.select_for_update().get_or_create(
         owner=owner, fingerprint=request.fingerprint, defaults={"public_key": request.public_key}
     )
-    if device.revoked_at:  # its earlier access stays revoked
+    if device.revoked_at:  # the device's earlier access stays revoked
         device.is_operator = device.is_node = False
         device.scopes, device.asked_scopes, device.allowed_commands, device.revoked_at = [], [], [], None
     apply_facts(device, request.facts)

@@ -93,7 +93,7 @@ def method(
         result = _result_type(hints["return"])
         description = inspect.getdoc(handler)
         if not description:
-            raise ValueError(f"method {name} has no docstring; it is published in docs/protocol.md")
+            raise ValueError(f"method {name} has no docstring; docs/protocol.md publishes the docstring of every method")
         _methods[name] = Method(name, scopes, hints["params"], result, handler, description, order, role, limited)
         return handler
 

@@ -42,7 +42,7 @@ async def start() -> None:
         return
     _loop = asyncio.get_running_loop()
     with _lock:
-        _waiting.clear()  # left over from a closed loop
+        _waiting.clear()  # messages left over from a closed loop
     _transport = _make_transport()
     await _transport.start()
 

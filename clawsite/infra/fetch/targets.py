@@ -32,7 +32,7 @@ class FetchDenied(FetchError):
 
 
 class FetchFailed(FetchError):
-    """It was allowed but failed: unknown name, timeout, broken response."""
+    """The fetch was allowed but failed: unknown name, timeout, broken response."""
 
 
 @dataclass(frozen=True, slots=True)

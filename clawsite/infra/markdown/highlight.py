@@ -13,7 +13,7 @@ from typing import Any
 MAX_CODE_LENGTH = 100_000
 MAX_LINE_LENGTH = 500
 MAX_BLANK_LINES = 30  # in a row
-TIMEOUT_SECONDS = 0.25  # CPU time per block; 100 KB of ordinary code take 0.15
+TIMEOUT_SECONDS = 0.25  # CPU seconds per block; 100 KB of ordinary code takes 0.15 s
 
 # CSS classes for pygments' token types: those that code.css colors.
 CLASS_BY_TOKEN = {

@@ -63,7 +63,7 @@ class LogChunk:
     cursor: int
     size: int
     lines: list[str]
-    truncated: bool = False  # there are more lines: after the cursor, or, if none was given, before the first line
+    truncated: bool = False  # more lines follow the chunk or, if no cursor was given, precede it
     reset: bool = False
     skipped: int = 0  # bytes of the file before the first line
 

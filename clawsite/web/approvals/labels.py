@@ -151,7 +151,7 @@ def describe_outcome(approval: Approval, command: Command | None) -> str:
     if command is not None:
         return describe_command(command)
     if approval.status == Approval.Status.APPROVED:
-        return ""  # its run is about to resume
+        return ""  # the run is about to resume
     if approval.used_at and clock.now() - approval.used_at < START_GRACE:
         return ""
     return _("not started")

@@ -35,7 +35,7 @@ export function startMembers(app) {
 
   app.on("session", (shown) => {
     key = shown.key;
-    if (membersByKey.get(key) === GONE) membersByKey.delete(key); // it may be shared by now
+    if (membersByKey.get(key) === GONE) membersByKey.delete(key); // the session may be shared by now
     emitMembers();
     load();
   });

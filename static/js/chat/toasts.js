@@ -39,7 +39,7 @@ export function startToasts(app) {
     close();
   });
   toast.querySelector(".close").addEventListener("click", close);
-  // It stays open while the pointer or the focus is on it.
+  // A toast stays open while it has the pointer or the focus.
   for (const eventName of ["pointerenter", "focusin"]) toast.addEventListener(eventName, () => clearTimeout(timer));
   for (const eventName of ["pointerleave", "focusout"]) toast.addEventListener(eventName, startTimer);
 }

@@ -16,7 +16,7 @@ from tests.harness.stack import Stack
 from tests.journeys.openclaw.terminal import Terminal
 from tests.protocol.openclaw.packages import modules, node
 
-PATIENCE = 120.0  # it takes 3 s to start (the terminal UI 8), and several times that on a busy machine
+PATIENCE = 120.0  # the program takes 3 s to start (the terminal UI 8), and several times that on a busy machine
 ESCAPE = "\x1b"
 _numbers = itertools.count(1)
 

@@ -113,7 +113,7 @@ async def test_openclaw_client_waits_for_the_final_agent_response(openclaw, addr
     await connected(openclaw, address, "test-gateway-token")
     asked = {"message": "hi", "agentId": "main", "deliver": False, "timeout": 600, "idempotencyKey": "k2"}
     answer = asyncio.create_task(openclaw.request("agent", asked, expectFinal=True))
-    await openclaw.event("sessions.changed", reason="created")  # it was accepted in the same transaction
+    await openclaw.event("sessions.changed", reason="created")  # the run was accepted in the same transaction
     await worker.start("k2")
     await worker.stream("k2", "Done")
     await worker.finish("k2")

@@ -24,7 +24,7 @@ from tools_app.core.definition import (
 )
 
 MAX_FILES = 100
-PROVIDERS_TRAINED_ON_PATCHES = frozenset({"openai", "openai-codex"})  # others write better `edit` calls than patches
+PROVIDERS_TRAINED_ON_PATCHES = frozenset({"openai", "openai-codex"})  # other models write better `edit` calls than patches
 
 
 class PatchArgs(ToolArgs):

@@ -161,7 +161,7 @@ def apply_hunks(text: str, change: UpdateFile) -> tuple[str, list[int]]:
     is_open = bool(body) and not body.endswith("\n")  # no line break after the last line
     end = "\r" if sum(line.endswith("\r") for line in lines) * 2 > len(lines) - is_open else ""
     if is_open:
-        lines[-1] += end  # other lines may be added after it
+        lines[-1] += end  # other lines may be added after the last one
     bare = [line.removesuffix("\r") for line in lines]
     result: list[str] = []
     done, fuzzy = 0, []

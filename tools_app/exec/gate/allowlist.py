@@ -64,7 +64,7 @@ def matches(pattern: str, executable: Executable) -> bool:
         # A bare name is not a pattern: `*` would match everything.
         return bool(pattern) and pattern == executable.bare
     if os.path.basename(executable.realpath) in MULTI_CALL:
-        return False  # its path does not say which of its programs is meant
+        return False  # the path of a multi-call binary does not say which program is meant
     return _compile_glob(pattern).fullmatch(executable.realpath) is not None
 
 

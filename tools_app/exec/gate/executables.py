@@ -101,7 +101,7 @@ def identify_scripts(paths: Iterable[str], context: ExecContext) -> tuple[Script
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # it may have become a pipe
+    return os.open(path, flags | os.O_NONBLOCK)  # the file may have become a pipe
 
 
 def why_changeable_by_others(path: str) -> Reason | None:

@@ -116,7 +116,7 @@ class Analysis:
     parts: tuple[LinePart, ...] = ()
     writes: tuple[str, ...] = ()  # literal paths it writes to
     access_hints: tuple[str, ...] = ()  # other access: "network", "other processes"
-    unparsed: bool = False  # it could not be parsed, so the blocklist does not apply
+    unparsed: bool = False  # the line could not be parsed, so the blocklist does not apply
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def end_process(process: ProcessIdentity, *, guarded: bool) -> bool:
             if _wait_until_gone(tree, GUARD_TIMEOUT_SECONDS):
                 return True
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)  # it leads its own process group
+            os.killpg(process.pid, signal.SIGKILL)  # the process leads its own process group
         _send_signal(pidfd, signal.SIGKILL)
         return _wait_until_gone(tree, END_TIMEOUT_SECONDS)
     finally:

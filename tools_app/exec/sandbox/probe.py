@@ -23,7 +23,7 @@ from tools_app.exec.environment import build_environment, find_program
 from tools_app.exec.sandbox import bwrap, cgroup, landlock
 from tools_app.exec.sandbox.types import Sandbox, SandboxLaunch, SandboxLevel, SpawnRequest
 
-TIMEOUT_SECONDS = 20.0  # it takes a few tens of milliseconds, but the machine may be busy starting up
+TIMEOUT_SECONDS = 20.0  # the probe takes a few tens of milliseconds, but the machine may be busy starting up
 
 # Each output line names an attempt that succeeded. The first two must succeed, the others must fail; every attempt is harmless
 # if it succeeds.

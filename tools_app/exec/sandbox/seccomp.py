@@ -59,7 +59,7 @@ def build_filter(*, internet: bool = True, unix: bool = True, truncate: bool = T
         deny(_EPERM, name)
     for flag in (1 << bit for bit in range(32) if _NEW_NAMESPACES >> bit & 1):
         deny(_EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
-    deny(_ENOSYS, "clone3")  # its flags are in memory, invisible to a filter; libraries fall back to clone
+    deny(_ENOSYS, "clone3")  # clone3's flags are in memory, invisible to a filter; libraries fall back to clone
     for request in (_TIOCSTI, _TIOCLINUX):
         deny(_EPERM, "ioctl", low_half(1, request))
     allowed = {_AF_UNIX} if unix else set()

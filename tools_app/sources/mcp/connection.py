@@ -200,7 +200,7 @@ class McpConnection:
     async def call(self, tool: str, arguments: dict[str, Any], call: CallContext) -> ToolResult:
         """Call a tool. Canceling the caller, by abort or timeout, tells the server to stop."""
         client = await self._ready_client()
-        secrets = self._secrets  # those of this connection, in case it restarts
+        secrets = self._secrets  # the secrets of this connection, in case it restarts
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
         try:
             # Not `call_tool`, which would also validate the answer with patterns chosen by the server.

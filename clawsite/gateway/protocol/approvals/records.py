@@ -18,7 +18,7 @@ from tools_app.exec.gate.types import public_code, read_reason
 from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet
 
-DECISIONS = ("allow-once", "allow-always", "deny")  # those known to OpenClaw's clients
+DECISIONS = ("allow-once", "allow-always", "deny")  # decisions known to OpenClaw's clients
 MAX_OPEN = 50  # pending requests sent with the state of one session
 
 

@@ -99,7 +99,7 @@ class Message(_Marked):
     timestamp: int
     messageId: NotRequired[str]
     runId: NotRequired[str]
-    sender: NotRequired[str]  # its author, in a shared session
+    sender: NotRequired[str]  # the message's author, in a shared session
     model: NotRequired[str]
     provider: NotRequired[str]
     usage: NotRequired[dict[str, Any]]
@@ -112,7 +112,9 @@ class Message(_Marked):
     isError: NotRequired[bool]
     details: NotRequired[dict[str, Any]]  # of a tool result, for programs
     imageIds: NotRequired[list[str]]  # of a tool result: the attachments in its content
-    position: NotRequired[int]  # its position in the transcript, for paging; this and the following are only set in history
+    position: NotRequired[
+        int
+    ]  # the message's position in the transcript, for paging; this and the following are only set in history
     verdict: NotRequired[Verdict]
     approvals: NotRequired[dict[str, ApprovalFacts]]  # by ID of the tool call that needs or needed approval
     # A command was denied because no exec rule applies, and there is still none: an operator could add one.

@@ -108,7 +108,7 @@ function findReplaceEnd({ value, selectionStart }) {
 
 function toCommandItem({ name, args, description, textAliases = [] }) {
   const usage = args?.[0]?.description ?? "";
-  const runs = !usage || usage.startsWith("["); // it can run as is, because its arguments are optional
+  const runs = !usage || usage.startsWith("["); // the command can run as is, because its arguments are optional
   const text = usage ? `/${name} ` : `/${name}`;
   return { name: `/${name}`, aliases: textAliases, arguments: usage, help: description, text, runs };
 }

@@ -49,12 +49,12 @@ export function startOutbox(app) {
 
   app.on("connection", ({ name }) => {
     if (name !== "ready") return;
-    showUnsent(); // some may have become stale while disconnected
+    showUnsent(); // some messages may have become stale while disconnected
     if (app.writable) for (const [runId, params] of unsent.list()) if (!unsent.isStale(runId)) deliver(runId, params);
   });
   app.on("event", ({ payload }) => {
     if (!unsent.has(payload.runId)) return;
-    unsent.remove(payload.runId); // it became a run, even if the response was lost or another window sent it
+    unsent.remove(payload.runId); // the message became a run, even if the response was lost or another window sent it
     showUnsent();
   });
   app.on("session", showUnsent);

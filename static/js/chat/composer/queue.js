@@ -92,7 +92,7 @@ export function startQueue(app) {
     render();
     try {
       const { aborted } = await gateway.request("chat.abort", { sessionKey: app.feed.sessionKey, runId, withdraw: true });
-      if (!aborted) recalledRuns.delete(runId); // its run has started
+      if (!aborted) recalledRuns.delete(runId); // the message's run has started
       render();
       return aborted;
     } catch (error) {

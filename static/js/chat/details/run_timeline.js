@@ -40,7 +40,7 @@ export function startRunTimeline(app) {
       show(new RunSteps(payload.runId));
     }
     if (payload.runId !== currentRun?.runId) return;
-    if (!currentRun.isComplete && payload.seq > currentRun.seq + 1) loadEarlier(); // its first events were missed
+    if (!currentRun.isComplete && payload.seq > currentRun.seq + 1) loadEarlier(); // the run's first events were missed
     if (currentRun.add(payload)) renderSoon();
     if (currentRun.ended) loadPageId();
   });

@@ -69,7 +69,7 @@ export class BlockReader {
   }
 
   #addFenced(line, closed) {
-    if (this.kind === "maths" && !line.trim()) return this.#close(closed); // it was not math
+    if (this.kind === "maths" && !line.trim()) return this.#close(closed); // the block was not math
     this.block += `${line}\n`;
     if (!this.fence.test(line)) return;
     this.fence = null;

@@ -51,7 +51,7 @@ export function startMessageActions(app, root) {
   function resend(run, message, attachments) {
     const replaces = run.userMessage.messageId;
     if (replaces) app.sessionView.transcript.removeFrom(run.runId);
-    else discard(run); // it was stopped before its run started, so there is nothing to replace
+    else discard(run); // the message was stopped before its run started, so there is nothing to replace
     app.sessionView.rewinding = Boolean(replaces);
     app.send({ message, attachments, replaces });
     app.focusField();

@@ -58,7 +58,7 @@ export function createSessionActions(app, { current, archive, getRowView, leaveA
       gateway.request("sessions.patch", { key, archived }),
     ));
     if (!response) return;
-    (archived ? archive : current).put({ ...row, archived, isLookedUp: true }); // it may be the current session
+    (archived ? archive : current).put({ ...row, archived, isLookedUp: true }); // this may be the current session
     app.showToast(fill(archived ? texts.wasArchived : texts.wasUnarchived, name), { undo: () => undo(key, !archived) });
   }
 

@@ -133,7 +133,7 @@ SUBCOMMANDS: dict[str, str] = {
     "fsck": "--full --strict --unreachable --no-dangling --lost-found --verbose",
     "version": "--build-options",
 }
-# These change files or references and can run many different hooks; three other hooks run for nearly every subcommand.
+# These subcommands change files or references and can run many different hooks; three other hooks run for nearly every subcommand.
 HOOK_SUBCOMMANDS = split_names("commit checkout switch merge cherry-pick revert rebase pull push reset restore am clone stash")
 NESTED_SUBCOMMANDS = {  # the first operand must be one of these; some also allow none
     "stash": split_names("push pop apply list show drop clear save"),
@@ -145,12 +145,12 @@ NESTED_SUBCOMMANDS = {  # the first operand must be one of these; some also allo
 }
 CONFIG = """--get --get-all --get-regexp --list -l --local --global --system --show-origin --show-scope --name-only -z --null
     --type= --default="""
-NO_EDITOR_OPTIONS = {  # without one of these, git opens an editor
+NO_EDITOR_OPTIONS = {  # without one of these options, git opens an editor
     "commit": ("-m", "--message", "-F", "--file", "--no-edit", "--dry-run", "-C", "--reuse-message", "--fixup"),
     "merge": ("--no-edit", "--ff-only", "--abort", "--quit", "-m", "--message", "--no-commit", "--squash"),
     "revert": ("--no-edit", "--no-commit", "-n", "--abort", "--quit", "--skip"),
 }
-# These change the content of files in the workspace, unless given certain options (READ_ONLY_OPTIONS, `_changes_files`).
+# Subcommands that change the content of workspace files, unless given certain options (READ_ONLY_OPTIONS, `_changes_files`).
 CHANGING_SUBCOMMANDS = split_names("checkout switch restore reset stash merge cherry-pick revert rebase pull apply clone mv")
 READ_ONLY_OPTIONS = {
     "apply": split_names("--check --stat --numstat --summary"),

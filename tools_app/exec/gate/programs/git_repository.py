@@ -31,7 +31,7 @@ PROGRAM_SETTINGS = re.compile(
     |sendemail(\..*)?\..*(cmd|server)""",
     re.VERBOSE,
 )
-# These run for nearly every subcommand, because git refreshes the index, writes references and cleans up along the way.
+# These hooks run for nearly every subcommand, because git refreshes the index, writes references and cleans up along the way.
 FREQUENT_HOOKS = frozenset({"post-index-change", "reference-transaction", "pre-auto-gc"})
 GITLINK = (0o160000).to_bytes(4)  # the mode of an index entry that is another repository
 SECTION_PATTERN = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]')
@@ -115,7 +115,7 @@ def _find_configured_program(path: str) -> str:
     except FileNotFoundError:
         return ""
     if len(text) > MAX_CONFIG_BYTES or UNCLEAR_PATTERN.search(text):
-        raise ValueError("too large, or not clear")
+        raise ValueError("too large, or ambiguous")
     section = ""
     for line in text.splitlines():
         rest = line.strip()

@@ -91,7 +91,7 @@ class ProgramCall:
             if found := why_outside_workspace(file, where, self.context):
                 linked = follows_link(file, where, self.context)
                 (self.doubt_files if linked else self.doubt)(Reason("program.runs_code", why=found), "gate.inline-code")
-                break  # one reason is enough: outside the workspace, every file would add one
+                break  # one reason is enough: otherwise every file outside the workspace would add one
         for file in files:
             self.scripts.extend(real_paths(file.text, where, self.context) if file.text else [])
 

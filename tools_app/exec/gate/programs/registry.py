@@ -13,7 +13,7 @@ SHELLS = split_names("""bash sh dash zsh ksh mksh fish csh tcsh ash rbash yash e
     sash posh rc slsh lksh ksh93 es osh oil""")
 COMPILERS = split_names("gcc g++ cc c++ clang clang++ c89 c99 c89-gcc c99-gcc")
 MULTI_CALL = split_names("busybox toybox sbase-box ubase-box coreutils toolbox")
-# These start the program named in their arguments; only some of them have argument rules.
+# These programs start the program named in their arguments; only some of them have argument rules.
 WRAPPERS = frozenset(wrappers.SIMPLE_WRAPPERS) | split_names("""
     env xargs find sudo doas su runuser pkexec chroot unshare nsenter setpriv time
     strace ltrace gdb valgrind perf watch
@@ -27,7 +27,7 @@ WRAPPERS = frozenset(wrappers.SIMPLE_WRAPPERS) | split_names("""
     runsv runsvdir daemon dtach abduco eatmydata ifne pee mispipe zrun lckdo pexec ksu sudoedit systemd-nspawn
     systemd-inhibit systemd-cat machinectl msgfilter msgexec xinit startx dbus-launch gtk-launch grc bear scan-build
     checkinstall gtester fakeroot-sysv fakeroot-tcp fakechroot pseudo xe xjobs""")
-# They can start other programs or change the system, and have no argument rules yet.
+# Programs that can start others or change the system, and have no argument rules yet.
 VERSION_ONLY_PROGRAMS = split_names("""
     vi vim nvim view ex ed emacs emacsclient nano pico micro joe mcedit kak helix less more most pg man info
     lesspipe w3m

@@ -29,7 +29,7 @@ register_reasons(
 )
 
 FOUND_PATH = Reason("word.found")
-# Their options, and the number of operands before the program.
+# Options of each wrapper, and the number of operands before the program.
 SIMPLE_WRAPPERS: dict[str, tuple[str, int]] = {
     "nice": ("-n: --adjustment=", 0),
     "nohup": ("", 0),

@@ -125,7 +125,7 @@ class Walker(WordWalker):
                 after = self.branch(node, cwds)
                 return after, after
             case "WhileClause" | "ForClause" | "CaseClause":
-                after = None if changes_directory(node) else cwds  # it is unknown whether and how often it runs
+                after = None if changes_directory(node) else cwds  # it is unknown whether and how often the body runs
                 self.loops += kind != "CaseClause"
                 self.compound(node, after)
                 self.loops -= kind != "CaseClause"

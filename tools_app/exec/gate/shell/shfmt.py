@@ -74,7 +74,7 @@ async def parse_line(line: str) -> Node:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        if process.returncode != 1 or not errors.strip():  # it exits with 1 for lines it can't parse
+        if process.returncode != 1 or not errors.strip():  # shfmt exits with 1 for lines it can't parse
             raise ParserUnavailable(Reason("parser.silent"))
         raise ParseFailed(errors.decode(errors="replace").strip().splitlines()[0])
     if len(out) > MAX_JSON_BYTES:

@@ -17,7 +17,9 @@ register_reasons(
         "gate.expansion.lookup": gettext_noop(
             "The expansion {expansion} is indirect or transforms the value, so it may evaluate other text."
         ),
-        "gate.expansion.operator": gettext_noop("The expansion {expansion} assigns or evaluates (operator {operator})."),
+        "gate.expansion.operator": gettext_noop(
+            "The expansion {expansion} assigns a value or evaluates text (operator {operator})."
+        ),
         "gate.arithmetic.slice": gettext_noop(
             "The offset or length in {expansion} is arithmetic with variables, whose values bash would evaluate."
         ),

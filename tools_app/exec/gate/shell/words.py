@@ -190,7 +190,7 @@ def _read_expansion(part: Node, variables: Variables, *, quoted: bool) -> _WordP
     return _WordPiece(
         None,
         what,
-        single=quoted,  # it may still be unset, which leaves no word
+        single=quoted,  # the variable may still be unset, which leaves no word
         splits=not quoted and not unsplit,
         dashless=all(value.dashless for value in values),
         local=no_dots and all(value.local for value in values),
