@@ -157,14 +157,11 @@ def _end_run(
     unfinished: tuple[str, int, str] | None,
 ) -> None:
     tool_calls.close_started(claimed, reason)
-    undecided, entries = tool_calls.close_waiting(claimed.pk, reason)
-    lifecycle.run_ended.send(Run, run_pk=claimed.pk, reason=reason)
-    events = [*streamed, *undecided]
+    events, entries = list(streamed), []
     if unfinished:
         message_id, attempt, text = unfinished
         content = [{"type": "text", "text": text}]
         entries.append(NewEntry("message", "assistant", content, text, message_id, {"stopReason": reason}))
         wire = {"role": "assistant", "content": content, "timestamp": clock.now_ms(), "messageId": message_id, "stopReason": reason}
         events.append(NewEvent("assistant", {"messageId": message_id, "attempt": attempt, "final": True, "message": wire}))
-    last = lifecycle.build_end_event(to, reason, error, startedAt=claimed.started_ms)
-    queue.write_step(claimed, to=to, reason=reason, error=error, entries=entries, events=[*events, last])
+    queue.end_run(claimed, to, reason, error, before=events, entries=entries)

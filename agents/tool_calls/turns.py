@@ -57,7 +57,7 @@ class ToolTurns:
             deferred = await db.read(tool_calls.list_deferred, plan.run.claimed.pk)
             notes = {call_id: verdict.note for call_id, verdict in check_loops(calls, messages, plan.toolset).items()}
             for each in deferred:
-                if ended := await self._resume(plan, each, notes[each.call_id]):
+                if ended := await self._resume(plan, each, notes.get(each.call_id, "")):
                     yield ended
                 else:
                     waits_for = each.kind

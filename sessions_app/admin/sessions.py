@@ -19,7 +19,7 @@ from clawsite.infra.admin.display import EMPTY, change_link, format_db_time, for
 from clawsite.infra.models import AuditEntry
 from sessions_app.admin.display import CALL_STATUS, OWNER, RUN, RUN_STATUS, SESSION, format_decision
 from sessions_app.keys import parse_key
-from sessions_app.models import Attachment, Event, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry
+from sessions_app.models import Attachment, Event, Outbox, Run, RunWait, Session, SessionMember, ToolCall, TranscriptEntry
 from sessions_app.runs import lifecycle  # log.py registers the other tables
 from sessions_app.sessions import marks
 from sessions_app.sessions import service as session_service
@@ -191,7 +191,8 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("waiting for"))
     def waits_for(self, run: Run) -> str:
-        return ", ".join(wait.get_kind_display() for wait in run.waits.order_by("pk")) or EMPTY
+        kind = RunWait.objects.main_kinds([run.pk]).get(run.pk)
+        return str(RunWait.Kind(kind).label) if kind else EMPTY
 
     @admin.display(description=_("ready since"))
     def goes_on(self, run: Run) -> str:

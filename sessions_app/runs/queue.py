@@ -13,7 +13,7 @@ from clawsite.infra.observability import metrics
 from clawsite.infra.reasons import Reason
 from sessions_app import tables
 from sessions_app.events import announce
-from sessions_app.events.journal import NewEvent
+from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Run, Worker
 from sessions_app.run_request import reader_origin
 from sessions_app.runs import claim_sql, freezes, hot_sql, lifecycle, tool_calls, waiting
@@ -103,12 +103,23 @@ def write_step(claimed: ClaimedRun, *, to: Run.Status | None = None, **what: Any
 
 
 def end_run(
-    claimed: ClaimedRun, to: Run.Status, reason: str, error: Reason | None = None, *, before: Sequence[NewEvent] = ()
+    claimed: ClaimedRun,
+    to: Run.Status,
+    reason: str,
+    error: Reason | None = None,
+    *,
+    before: Sequence[NewEvent] = (),
+    entries: Sequence[NewEntry] = (),
 ) -> None:
-    """End a run that this worker holds, without an answer: after an error or an abort."""
+    """End a run that this worker holds, without a complete answer: after an error or an abort.
+
+    The session is locked before the rows of calls and approvals, as everywhere.
+    """
+    tables.lock_sessions([sql.uuid_value(claimed.session_id)])
     last = lifecycle.build_end_event(to, reason, error, startedAt=claimed.started_ms)
     undecided, results = tool_calls.close_waiting(claimed.pk, reason)
-    write_step(claimed, to=to, reason=reason, error=error, events=[*before, *undecided, last], entries=results)
+    events = [*before, *undecided, last]
+    write_step(claimed, to=to, reason=reason, error=error, events=events, entries=[*results, *entries])
     lifecycle.run_ended.send(Run, run_pk=claimed.pk, reason=reason)
 
 

@@ -206,18 +206,24 @@ def _close(waits: "QuerySet[RunWait]") -> None:
     over = set(sql.fetch_rows(f"DELETE FROM {RUN_WAIT} WHERE id IN ({sql.placeholders(pks)}) RETURNING run_id, alternative", pks))
     left = RunWait.objects.filter(run__in={run_pk for run_pk, _ in over}).exclude(kind=Kind.FREEZE)
     over.difference_update(left.values_list("run_id", "alternative"))
-    make_ready(sorted({run_pk for run_pk, _ in over}))
+    if ready := _mark_ready(sorted({run_pk for run_pk, _ in over})):
+        left.filter(run__in=ready).delete()  # the other alternatives
 
 
 def make_ready(run_pks: Sequence[int]) -> int:
     """Mark parked runs as ready to continue, whatever else they wait for."""
+    return len(_mark_ready(run_pks))
+
+
+def _mark_ready(run_pks: Sequence[int]) -> list[int]:
     if not run_pks:
-        return 0
+        return []
     changed = sql.fetch_rows(
         f"UPDATE {RUN} SET ready_at = {sql.now_expression()} "
         f"WHERE id IN ({sql.placeholders(run_pks)}) AND status = 'waiting' RETURNING id",
         run_pks,
     )
-    for (pk,) in changed:
+    ready = [pk for (pk,) in changed]
+    for pk in ready:
         events.notify_workers(pk, "ready")
-    return len(changed)
+    return ready

@@ -1,12 +1,18 @@
 """What parked runs wait for: rows that are settled before or after the park, in alternatives, with deadlines and freezes."""
 
+import re
 from collections.abc import Callable
 
 import pytest
+from django.contrib import admin
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from agents import run_store
 from clawsite.infra import sql
+from clawsite.infra.admin.display import EMPTY
+from clawsite.infra.reasons import Reason
+from sessions_app.admin.sessions import RunAdmin
 from sessions_app.models import Run, RunWait, Session
 from sessions_app.runs import freezes, lifecycle, queue, waiting
 from sessions_app.runs.types import ClaimedRun
@@ -101,6 +107,23 @@ def test_any_of_several_waits_is_enough(start):
     park(claimed, answer("a"), answer("b", 1))
     waiting.settle(Kind.ANSWER, "b")
     assert ready(claimed)
+    assert not RunWait.objects.exists()
+
+
+def test_wait_settled_while_the_run_still_runs_keeps_its_other_waits(start):
+    claimed = start()
+    waiting.add_waits(claimed.pk, [answer("a"), answer("b", 1)])
+    waiting.settle(Kind.ANSWER, "b")
+    assert list(RunWait.objects.values_list("reference", flat=True)) == ["a"]
+
+
+def test_admin_shows_the_wait_of_parked_runs_only(start):
+    claimed = start()
+    waiting.add_waits(claimed.pk, [answer("a")])
+    pages = RunAdmin(Run, admin.site)
+    assert pages.waits_for(Run.objects.get(pk=claimed.pk)) == EMPTY
+    park(claimed, answer("a"))
+    assert pages.waits_for(Run.objects.get(pk=claimed.pk)) == "A user’s answer"
 
 
 def test_one_reference_wakes_every_run_that_waits_for_it(start):
@@ -266,5 +289,16 @@ def test_voided_approval_wakes_its_run(start, tmp_path):
     request_approval(claimed, tmp_path)
     park(claimed, *approval_requests.list_waits(claimed.pk))
     with transaction.atomic():
-        approval_requests.void_approvals(Approval.objects.all(), "the rules changed")
+        approval_requests.void_approvals(Approval.objects.all(), Reason("approval.skipped"))
     assert ready(claimed)
+
+
+def test_run_that_ends_locks_its_session_before_its_approvals(start, tmp_path):
+    allow_approval_requests()
+    claimed = start()
+    request_approval(claimed, tmp_path)
+    with transaction.atomic(), CaptureQueriesContext(connection) as statements:
+        run_store._end_run(claimed, Run.Status.ABORTED, "rpc", None, (), None)
+    changed = [match[1] for each in statements if (match := re.match(r'\s*UPDATE "?(\w+)', each["sql"]))]
+    assert changed.index("sessions_app_session") < changed.index("tools_app_approval")
+    assert Approval.objects.get().status == "void"
