@@ -1,5 +1,6 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -21,7 +22,9 @@ class ToolsAppConfig(AppConfig):
 
         post_migrate.connect(_install_policies, sender=self, dispatch_uid="install policies")
         run_ended.connect(_void_approvals, dispatch_uid="void approvals")
-        waiting.register_kind(waiting.Kind.APPROVAL, waiting.WaitKind(_find_closed_approvals, list_open=_list_open_approvals))
+        waiting.register_kind(
+            waiting.Kind.APPROVAL, waiting.WaitKind(_find_closed_approvals, list_open=_list_open_approvals, accepts=_is_uuid)
+        )
 
 
 def _install_policies(**signal: Any) -> None:
@@ -35,6 +38,13 @@ def _void_approvals(run_pk: int, reason: str, **_signal: Any) -> None:
     from tools_app.approvals.requests import void_for_run
 
     void_for_run(run_pk, reason)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return bool(UUID(text))
+    except ValueError:
+        return False
 
 
 def _list_open_approvals(run_pk: int) -> "Sequence[Wait]":

@@ -15,6 +15,7 @@ from django.conf import settings
 
 from clawsite.infra.observability.redact import host_secrets
 from clawsite.infra.reasons import Reason
+from sessions_app.runs import waiting
 from tools_app.authorize import AuthorizedCall
 from tools_app.core import cleaning
 from tools_app.core.definition import (
@@ -160,6 +161,7 @@ async def perform_call(authorized: AuthorizedCall, call: CallContext) -> ToolRes
             return clean_tool_result(result)
         if tool.resume is None:
             raise TypeError(f"tool {tool.name} returned Deferred but declares no `resume`")
+        waiting.check_wait(result.kind, result.ref)
         return result
 
     return await _failure_as_result(authorized.ref, perform())

@@ -7,7 +7,9 @@ other wait, and settling the others doesn't start a frozen run.
 The app that owns the referenced rows registers their kind in `AppConfig.ready()`. Locks are taken in the order session, run, wait.
 """
 
-from collections.abc import Callable, Collection, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -18,7 +20,7 @@ from clawsite.infra.bus import BusMessage
 from sessions_app import tables
 from sessions_app.events import announce as events
 from sessions_app.events.journal import NewEvent
-from sessions_app.models import Run, RunWait
+from sessions_app.models import Freeze, Run, RunWait
 from sessions_app.runs import hot_sql
 from sessions_app.runs.announce import announce_run
 from sessions_app.runs.claim_sql import FREEZE_HOLDS_RUN, UNFINISHED
@@ -26,7 +28,11 @@ from sessions_app.runs.lanes import CHILD_LANES
 from sessions_app.runs.types import ClaimedRun
 from sessions_app.tables import FREEZE, RUN, RUN_WAIT
 
+log = logging.getLogger(__name__)
+
 Kind = RunWait.Kind
+MAX_KEY_DIGITS = 18  # every database accepts a key of this size
+MAX_REFERENCE_LENGTH = RunWait._meta.get_field("reference").max_length or 0
 
 
 @dataclass(frozen=True)
@@ -49,13 +55,15 @@ class WaitKind:
     `find_settled` returns which of the references are settled. The owner calls `settle` in the transaction that settles a row,
     under the lock of the run's session. An owner that can't take this lock makes the kind `polled` and calls `notify_due` instead:
     a periodic task then checks all references. `expire` records on the referenced row that a run's deadline has passed.
-    `list_open` returns the rows that an undecided call of a run waits for.
+    `list_open` returns the rows that an undecided call of a run waits for. `accepts` says whether a reference that a tool returns
+    is well-formed.
     """
 
     find_settled: Callable[[Collection[str]], Collection[str]]
     polled: bool = False
     expire: Callable[[str], None] = lambda reference: None
     list_open: Callable[[int], Sequence[Wait]] = lambda run_pk: ()
+    accepts: Callable[[str], bool] = bool
 
 
 def _find_ended_runs(references: Collection[str]) -> Collection[str]:
@@ -64,12 +72,28 @@ def _find_ended_runs(references: Collection[str]) -> Collection[str]:
     return set(references) - {str(pk) for pk in unfinished.values_list("pk", flat=True)}
 
 
+def _is_run_key(reference: str) -> bool:
+    return reference.isascii() and reference.isdecimal() and len(reference) <= MAX_KEY_DIGITS
+
+
 # The session of another run can't be locked by the transaction that ends this one: sessions are locked in key order.
-_kinds: dict[str, WaitKind] = {Kind.CHILD: WaitKind(_find_ended_runs, polled=True)}
+_kinds: dict[str, WaitKind] = {Kind.CHILD: WaitKind(_find_ended_runs, polled=True, accepts=_is_run_key)}
+_failing: set[str] = set()  # kinds whose owner's last failure was logged
 
 
 def register_kind(kind: Kind, what: WaitKind) -> None:
+    """Register the owner of a kind. Raise ValueError if another module owns it."""
+    if kind in _kinds and (owner := _kinds[kind].find_settled.__module__) != what.find_settled.__module__:
+        raise ValueError(f"the wait kind {kind} is already registered by {owner}")
     _kinds[kind] = what
+
+
+def check_wait(kind: str, reference: str) -> None:
+    """Raise ValueError unless a run can wait for this."""
+    if kind not in _kinds:
+        raise ValueError(f"no app has registered the wait kind {kind!r}")
+    if not isinstance(reference, str) or len(reference) > MAX_REFERENCE_LENGTH or not _kinds[kind].accepts(reference):
+        raise ValueError(f"invalid reference of a wait of kind {kind}")
 
 
 def list_open(run_pk: int) -> list[Wait]:
@@ -141,7 +165,7 @@ def _commit_park(claimed: ClaimedRun, reason: str, before: Sequence[NewEvent]) -
 def record_freezes(*, run_pk: int | None = None) -> None:
     """Record the freezes in force as waits of the parked runs they cover, or of one of them.
 
-    Workers repeat this, because on PostgreSQL a run can park while a freeze commits, and neither sees the other.
+    Workers repeat this (`refresh_freezes`): on PostgreSQL a run can park while a freeze commits, and neither sees the other.
     """
     one, values = ("AND c.id = %s", [run_pk]) if run_pk is not None else ("", [])
     sql.execute(
@@ -155,19 +179,50 @@ def record_freezes(*, run_pk: int | None = None) -> None:
     )
 
 
+def has_freezes() -> bool:
+    return RunWait.objects.filter(kind=Kind.FREEZE).exists()
+
+
+def refresh_freezes() -> None:
+    """Record the freezes in force, and delete waits for lifted ones: they were recorded while their freeze was lifted."""
+    record_freezes()
+    lifted = RunWait.objects.filter(kind=Kind.FREEZE).exclude(
+        reference__in=[str(pk) for pk in Freeze.objects.filter(lifted_at__isnull=True).values_list("pk", flat=True)]
+    )
+    if run_pks := list(lifted.values_list("run_id", flat=True)):
+        tables.lock_runs(run_pks)
+        lifted.filter(run__in=run_pks).delete()
+
+
 @transaction.atomic
 def settle(kind: Kind, reference: str) -> None:
     """Delete the waits for this reference; runs that don't wait for anything else become ready."""
     _close(RunWait.objects.filter(kind=kind, reference=reference))
 
 
+@contextmanager
+def _isolate(kind: str) -> Iterator[None]:
+    """Keep a failure of a kind's owner from stopping deadlines and other kinds. Only its first failure in a row is logged."""
+    try:
+        with transaction.atomic():
+            yield
+    except Exception:
+        if kind not in _failing:
+            log.exception("waits of kind %s could not be checked", kind)
+        _failing.add(kind)
+    else:
+        _failing.discard(kind)
+
+
 def list_due() -> list[int]:
     """List the waits that `settle_due` has to close: those past their deadline, and settled ones of polled kinds."""
     due = {pk for (pk,) in sql.fetch_rows(f"SELECT id FROM {RUN_WAIT} WHERE deadline <= {sql.now_expression()}")}
-    for kind in [kind for kind, what in _kinds.items() if what.polled]:
+    for kind, what in _kinds.items():
         waits = RunWait.objects.filter(kind=kind)
-        settled = _kinds[kind].find_settled(set(waits.values_list("reference", flat=True)))
-        due.update(waits.filter(reference__in=settled).values_list("pk", flat=True) if settled else ())
+        if what.polled and (references := set(waits.values_list("reference", flat=True))):
+            with _isolate(kind):
+                settled = what.find_settled(references)
+                due.update(waits.filter(reference__in=settled).values_list("pk", flat=True) if settled else ())
     return sorted(due)
 
 
@@ -177,12 +232,15 @@ def settle_due(pks: Sequence[int]) -> None:
     now, over = sql.db_now(), []
     for wait in RunWait.objects.filter(pk__in=pks):
         what = _kinds.get(wait.kind)
-        is_settled = bool(what and what.find_settled([wait.reference]))
-        if not is_settled and (wait.deadline is None or wait.deadline > now):
-            continue
-        if what and not is_settled:
-            what.expire(wait.reference)
-        over.append(wait.pk)
+        is_over = wait.deadline is not None and wait.deadline <= now
+        if what:
+            with _isolate(wait.kind):
+                is_settled = bool(what.find_settled([wait.reference]))
+                if is_over and not is_settled:
+                    what.expire(wait.reference)
+                is_over = is_over or is_settled
+        if is_over:
+            over.append(wait.pk)
     _close(RunWait.objects.filter(pk__in=over))
 
 

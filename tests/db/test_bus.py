@@ -182,3 +182,9 @@ async def test_bus_works_in_very_long_state_directory(tmp_path):
     transport = UnixTransport(tmp_path / ("d" * 120) / "bus", receive=print)
     await transport.start()
     await transport.stop()
+
+
+def test_message_kind_has_one_class():
+    with pytest.raises(TypeError, match="already has the message kind 'note of a test'"):
+        type("OtherNote", (bus.BusMessage,), {}, kind="note of a test")
+    assert messages._classes["note of a test"] is Note

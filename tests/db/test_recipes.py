@@ -67,7 +67,7 @@ async def restarted(garden: None, harness: WorkerHarness) -> WorkerHarness:
     return harness
 
 
-def prompt(tool: str, **args: str) -> str:
+def prompt(tool: str, **args: object) -> str:
     return f"[[tool={tool} args={json.dumps(args)}]][[text=done]]"
 
 
@@ -76,9 +76,11 @@ async def test_added_tool_can_be_called(restarted: WorkerHarness):
     assert ("toolResult", "The fern has been watered.") in transcript_of(run)
 
 
-async def test_added_wait_parks_the_run_and_resumes_it(restarted: WorkerHarness, tmp_path: Path, eventually):
-    report = tmp_path / "report.txt"
-    run_pk = restarted.send(prompt("harvest", report=str(report)))
+async def test_added_wait_parks_the_run_and_resumes_it(restarted: WorkerHarness, tmp_path: Path, settings, eventually):
+    settings.HOME = tmp_path
+    report = tmp_path / "harvest" / "7.txt"
+    report.parent.mkdir()
+    run_pk = restarted.send(prompt("harvest", report=7))
     await restarted.until(run_pk, "waiting")
     assert waiting_for(run_pk) == "external"
     await eventually(lambda: not restarted.busy)
@@ -87,6 +89,11 @@ async def test_added_wait_parks_the_run_and_resumes_it(restarted: WorkerHarness,
     assert (run.status, calls_of(run)[0].status) == ("completed", "finished")
     assert ("toolResult", "12 pumpkins") in transcript_of(run)
     assert phases_of(run) == ["accepted", "start", "waiting", "resume", "end"]
+
+
+async def test_added_tool_reads_no_other_file(restarted: WorkerHarness):
+    run = await restarted.answer(prompt("harvest", report=str(PAGE)))
+    assert calls_of(run)[0].result["details"] == {"code": "invalid_arguments"}
 
 
 async def test_added_task_runs_and_its_message_arrives(garden: None, harness: WorkerHarness, eventually, caplog):

@@ -176,6 +176,47 @@ def test_deadline_expires_the_referenced_row_and_wakes_the_run(start, monkeypatc
     assert expired == ["late"]
 
 
+def fail(references: object) -> list[str]:
+    raise OSError("the owner is broken")
+
+
+@pytest.mark.parametrize("fails", ["find_settled", "expire"])
+def test_failing_owner_stops_neither_deadlines_nor_other_kinds(start, monkeypatch, caplog, fails):
+    broken = WaitKind(**{"find_settled": lambda references: set(), "polled": True, fails: fail})
+    monkeypatch.setattr(waiting, "_kinds", {Kind.BUDGET: broken, **waiting._kinds})
+    late, patient, parent, child = start("k1"), start("k2"), start("k3"), start("k4", lane="nested")
+    park(parent, Wait(Kind.CHILD, str(child.pk)))
+    end(child)
+    for claimed, deadline in ((late, sql.db_now()), (patient, None)):
+        with transaction.atomic():
+            waiting.add_waits(claimed.pk, [Wait(Kind.BUDGET, "a", deadline)])
+            waiting._commit_park(claimed, "budget", [])
+    settle_due()
+    settle_due()
+    assert [ready(claimed) for claimed in (late, patient, parent)] == [True, False, True]
+    assert caplog.text.count("waits of kind budget could not be checked") == 1
+
+
+def test_kind_has_one_owner(monkeypatch):
+    monkeypatch.setattr(waiting, "_kinds", dict(waiting._kinds))
+    waiting.register_kind(Kind.APPROVAL, waiting._kinds[Kind.APPROVAL])
+    with pytest.raises(ValueError, match="already registered by tools_app"):
+        waiting.register_kind(Kind.APPROVAL, WaitKind(fail))
+
+
+def test_wait_for_a_lifted_freeze_is_deleted(start):
+    claimed = start()
+    park(claimed, answer("a"))
+    freezes.freeze("all", reason="it deletes files", by=None, by_name="host")
+    row = RunWait.objects.get(kind=Kind.FREEZE)
+    waiting.refresh_freezes()
+    assert RunWait.objects.filter(pk=row.pk).exists()
+    freezes.resume("all", reason="all is well", by=None, by_name="host")
+    row.save(force_insert=True)  # recorded by a transaction that did not see the change
+    waiting.refresh_freezes()
+    assert list(RunWait.objects.values_list("kind", flat=True)) == ["answer"]
+
+
 def test_extended_deadline_is_kept(start):
     claimed = start()
     park(claimed, answer("a", deadline=sql.db_now()))

@@ -8,7 +8,9 @@ import pytest
 from tools_app.authorize import authorize_tool_call
 from tools_app.core.definition import (
     BlankAllowedStr,
+    CallContext,
     CallRef,
+    Deferred,
     ToolArgs,
     ToolEnded,
     ToolEnv,
@@ -17,7 +19,7 @@ from tools_app.core.definition import (
     text_result,
     tool,
 )
-from tools_app.execute import MAX_CONCURRENT_CALLS, run_tool_calls
+from tools_app.execute import MAX_CONCURRENT_CALLS, perform_call, run_tool_calls
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.sources.registry import ToolRegistry
@@ -411,3 +413,33 @@ async def test_journal_failure_stops_other_running_calls():
     with pytest.raises(ConnectionError):
         await run(permits(body, {}, {"number": 1}, read_only=True), Journal(fail_on="ended"))
     assert stopped.is_set()
+
+
+class WaitArgs(ToolArgs):
+    kind: str
+    ref: str
+
+
+async def resume_never(env, deferred):
+    return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "ref", "outcome"),
+    [
+        ("child", "7", ""),
+        ("child", "a run", "tool_failed"),
+        ("child", "9" * 30, "tool_failed"),
+        ("approval", "x" * 201, "tool_failed"),
+        ("approval", "no UUID", "tool_failed"),
+        ("weather", "7", "tool_failed"),
+        ("budget", "nobody registered this kind", "tool_failed"),
+    ],
+)
+async def test_deferral_that_no_run_can_wait_for_is_a_failure(kind, ref, outcome):
+    async def body(args, call):
+        return Deferred(args.kind, args.ref)
+
+    (permit,) = permits(body, {"kind": kind, "ref": ref}, args=WaitArgs, resume=resume_never)
+    result = await perform_call(permit, CallContext("c1", lambda partial: None, asyncio.Event()))
+    assert result == Deferred(kind, ref) if not outcome else result.details == {"code": outcome}

@@ -19,6 +19,8 @@ class BusMessage:
     kind: ClassVar[str]
 
     def __init_subclass__(cls, kind: str) -> None:
+        if (other := _classes.get(kind)) and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"{other.__module__}.{other.__qualname__} already has the message kind {kind!r}")
         cls.kind = kind
         _classes[kind] = cls
 
