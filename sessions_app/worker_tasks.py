@@ -37,7 +37,7 @@ async def close_freezes() -> None:
 
 @periodic("record freezes of parked runs", on="worker", every=lambda: settings.SWEEP_SECONDS)
 async def record_freezes() -> None:
-    if await db.read(freezes.list_active) or await db.read(waiting.has_freezes):
+    if await db.read(waiting.has_freezes):
         await db.write(waiting.refresh_freezes)
 
 

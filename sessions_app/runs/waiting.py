@@ -180,7 +180,8 @@ def record_freezes(*, run_pk: int | None = None) -> None:
 
 
 def has_freezes() -> bool:
-    return RunWait.objects.filter(kind=Kind.FREEZE).exists()
+    """Return whether `refresh_freezes` may have something to do."""
+    return Freeze.objects.filter(lifted_at__isnull=True).exists() or RunWait.objects.filter(kind=Kind.FREEZE).exists()
 
 
 def refresh_freezes() -> None:
