@@ -142,7 +142,7 @@ def copy_to_workspace(workspace: Path, row: Attachment) -> str:
                     return f"{UPLOADS_DIR}/{name}"
     finally:
         os.close(root)
-    raise FileExistsError(17, "both names are taken", row.name)
+    raise FileExistsError(17, "the file name and its alternative are both taken", row.name)
 
 
 def _write_file(directory: int, name: str, row: Attachment) -> bool:

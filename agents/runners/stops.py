@@ -1,4 +1,4 @@
-"""Stop the runs of a worker that were aborted or frozen."""
+"""Stop those of a worker's runs that were aborted or frozen."""
 
 from agents.runners.pool import RunnerPool
 from clawsite.infra import db

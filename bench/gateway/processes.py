@@ -1,4 +1,4 @@
-"""Measure memory and CPU of the gateway's processes, of this benchmark and of the rest of the machine."""
+"""Measure the memory and CPU used by the gateway's processes, by this benchmark and by everything else on the machine."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What allowed a command is stored with its call, as of the start of the command: an approver, a grant, or the rules."""
+"""What allowed a command is stored with its call, as of the command's start: an approver, a grant, or the rules."""
 
 import pytest
 from django.db import transaction

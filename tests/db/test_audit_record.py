@@ -138,7 +138,7 @@ def test_details_have_size_limit(details):
 
 @pytest.mark.parametrize("filler", ["a", "\n", "é"])
 def test_long_command_is_stored_in_full(filler):
-    """Regardless of the other details."""
+    """The command is not shortened, whatever the size of the other details."""
     line = f"echo {filler * ((MAX_LINE_BYTES - 20) // len(filler.encode()))}; rm -rf /"
     assert MAX_LINE_BYTES - 8 <= len(line.encode()) <= MAX_LINE_BYTES
     audit_log.record("command.started", line=line, plan="p" * 64)

@@ -253,7 +253,7 @@ def test_incomplete_seal_hash_is_detected(ids, monkeypatch, forgotten):
 
 
 def test_database_rejects_duplicate_seal_position(ids):
-    """What two workers without the lock would do."""
+    """Insert the position twice, as two workers without the lock would."""
     audit_log.record("sign_in.ok")
     tamper(f"UPDATE {HEAD_TABLE} SET position = {SEALED - 1}")
     with pytest.raises(Exception, match=r"(?i)unique|append-only"):

@@ -39,7 +39,7 @@ def test_page_shows_errors_in_its_language(make_user, accepted, message):
     ],
 )
 async def test_client_gets_errors_in_requested_language(user, locale, missing, taken):
-    """From a reader thread and from the writer thread. The account's own language only applies to pages."""
+    """The errors come from a reader thread and from the writer thread. The account's own language only applies to pages."""
     await db.write(lambda: User.objects.filter(pk=user.pk).update(language="zh-hans"))
     token = issue_token(user, "t", sorted(scopes_of(user)))[1]
     async with running_gateway():

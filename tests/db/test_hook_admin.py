@@ -56,7 +56,7 @@ def form(**given: Any) -> dict[str, Any]:
 
 
 def seen() -> str:
-    """Return the current values of the form of the only webhook."""
+    """Return the only webhook's current form values."""
     return Hook.objects.get().seen
 
 

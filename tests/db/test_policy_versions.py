@@ -275,7 +275,7 @@ def test_first_version_is_installed_once():
 
 
 def test_default_rows_fit_earlier_migration_states():
-    """When migrating to the first state only, a receiver that used newer columns would fail."""
+    """A receiver that used newer columns would fail when migrating to the first state only."""
     earlier = MigrationLoader(connection).project_state(("tools_app", "0001_initial")).apps.get_model("tools_app", "ToolPolicy")
     with pytest.raises(TypeError, match="provider"):
         earlier(provider="")

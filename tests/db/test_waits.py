@@ -306,7 +306,7 @@ def test_poisoned_run_waits_for_nothing(start, settings):
 
 
 def test_run_without_waits_costs_no_extra_statement(start):
-    """From claim to end, no statement only concerns waits."""
+    """From claim to end, no statement is only about waits."""
     with CaptureQueriesContext(connection) as statements:
         end(start())
     about_waits = [each["sql"] for each in statements if "sessions_app_runwait" in each["sql"]]

@@ -121,7 +121,7 @@ def sent(*more: SendAttempt) -> Callable[[History], History]:
 
 
 def told(change: Callable[[list[Any]], list[Any]]) -> Callable[[History], History]:
-    """What the first client received is changed."""
+    """Change what the first client received."""
 
     def changed(history: History) -> History:
         history.watched[0].events = change(list(history.watched[0].events))

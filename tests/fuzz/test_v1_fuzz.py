@@ -230,7 +230,7 @@ def test_no_body_crashes_a_webhook(door, make_user, slug):
 
 @pytest.mark.parametrize(("path", "number"), [(path, number) for path, examples in V1.items() for number in range(len(examples))])
 def test_unmodified_sample_bodies_are_accepted(door, path, number):
-    """Otherwise all would be rejected at the first fault, and nothing after it would be tested."""
+    """If samples were invalid, all bodies would be rejected at that fault, and nothing after it would be tested."""
     status, text = door.ask(path, json.dumps(V1[path][number]).encode())
     assert status == 200, text
 

@@ -15,7 +15,7 @@ from sessions_app.runs.types import ClaimedRun
 
 
 class ManualWorker:
-    """Also the steps of the protocol scripts: `{"do": ["start", "run-1"]}`."""
+    """Its methods are also the steps of the protocol scripts: `{"do": ["start", "run-1"]}`."""
 
     def __init__(self) -> None:
         self.held: dict[str, ClaimedRun] = {}

@@ -96,7 +96,7 @@ def started(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def served(tmp_path: Path, django_db_setup: None) -> Iterator[Served]:
-    """Start with a migrated database, which saves half of the time of a first start."""
+    """Start with a migrated database, which takes half as long as a first start."""
     one = Served(tmp_path / "home")
     one.home.mkdir(mode=0o700)
     shutil.copy(pristine_database(), one.home / "clawsite.sqlite3")
@@ -180,7 +180,7 @@ def test_children_exit_with_killed_supervisor_and_restart_works(served: Served) 
     os.kill(served.process.pid, signal.SIGKILL)
     served.process.wait(PATIENCE)
     again = Served(served.home)
-    again.env = served.env  # the same port immediately: the remaining processes release it
+    again.env = served.env  # reuse the port immediately: the remaining processes release it
     again.start().until_running()
     try:
         served.until(lambda: gone(children))

@@ -197,7 +197,7 @@ async def test_script_changed_just_before_start_does_not_run(harness: WorkerHarn
 
 
 async def test_grant_for_a_command_covers_only_that_script_content(harness: WorkerHarness, files, script, approver):
-    """Otherwise the agent could write anything into the script and have it run."""
+    """If the grant covered any content, the agent could write anything into the script and have it run."""
     line = exec_prompt(command="bash tool.sh hello")
     run_pk, question = await asked(harness, line)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900))
@@ -220,7 +220,7 @@ async def test_unapproved_script_may_be_written_by_previous_call(harness: Worker
 
 
 async def test_request_for_script_changed_by_previous_call_is_cancelled(harness: WorkerHarness, files, script, approver):
-    """Otherwise an approver would decide about a script that has changed by then."""
+    """If the request stayed open, an approver would decide about a script that has changed since."""
     Grant.objects.create(scope="installation", entries=[{"pattern": "cp"}], created_at=clock.now(), owner=approver)
     (files / "new.sh").write_text("echo ran >> log.txt\n")
     run = await harness.ended(harness.send(parallel_exec_prompt({"command": "cp new.sh tool.sh"}, {"command": "bash tool.sh"})))
@@ -285,7 +285,7 @@ async def test_calls_after_a_waiting_command_wait_too(harness: WorkerHarness, fi
 
 
 async def test_shell_input_requires_approval_like_a_command(harness: WorkerHarness, files, approver, eventually):
-    """Otherwise one harmless request, `bash`, would allow everything."""
+    """Without this, one harmless request, `bash`, would allow everything."""
     (files / "x").mkdir()
     run_pk, question = await asked(harness, exec_prompt(command="bash", background=True))
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")

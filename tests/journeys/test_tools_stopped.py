@@ -34,7 +34,7 @@ def everything(database):
 
 @pytest.fixture
 def hanging(monkeypatch, module, question):
-    """It doesn't return until the test ends."""
+    """A disk or database call that doesn't return until the test ends."""
     answers, asked = threading.Event(), threading.Event()
     ask = getattr(module, question)
 

@@ -223,7 +223,7 @@ async def test_unstorable_character_does_not_end_the_run(harness: WorkerHarness)
 
 
 async def test_injected_message_does_not_separate_run_from_its_reply(harness: WorkerHarness, eventually):
-    """Neither while the model answers, nor when another worker has to recover the run."""
+    """The message is injected while the model answers, and another worker then recovers the run."""
     run_pk = harness.send('[[tool=read args={"path":"none"}]] [[tokens=5 hang_after=2 times=2 tag=inject]]')
     await eventually(lambda: view_of(run_pk).open_text == token_text(2))
     inject_message(harness.user, harness.session, "by the way")

@@ -104,7 +104,7 @@ async def test_method_without_validation_is_detected(everybody, make_token, monk
 
 
 def test_every_constrained_parameter_is_tried():
-    """Otherwise an example that is rejected, or a schema without limits, would leave one out."""
+    """An example that is rejected, or a schema without limits, would leave a parameter out."""
     free = {
         (name, parameter)
         for name, method in METHODS.items()

@@ -152,7 +152,7 @@ async def test_slow_unauthenticated_client_is_not_awaited(dial):
 
 @pytest.mark.parametrize("operation", [place for place in PLACES if "attachments" not in place])
 async def test_unauthorized_request_is_rejected_before_body_arrives(dial, kept, user, make_token, make_cookie, settings, operation):
-    """Without the scope; and from a page of another site, whose browser sends the cookie but not the header."""
+    """The request lacks the scope, or comes from another site's page, so it has the cookie but not the header."""
     foreign = f"Cookie: {make_cookie(user)}; {settings.CSRF_COOKIE_NAME}={CSRF}"
     for credential in (f"Authorization: Bearer {make_token(user, 'operator.read')}", foreign):
         line = await dial()

@@ -55,7 +55,7 @@ async def test_token_use_is_recorded_after_handshake_once_a_minute(sockets, user
     await sockets.connect(token)
     first = await eventually(used_at)
     await sockets.connect(token)
-    await db.write(lambda: None)  # whatever the second one had to write was written before this
+    await db.write(lambda: None)  # everything the second handshake had to write was written before this point
     assert await used_at() == first
     long_ago = timezone.now() - timedelta(minutes=2)
     await db.write(AccessToken.objects.all().update, last_used_at=long_ago)
@@ -136,7 +136,7 @@ async def test_client_without_device_reads_no_device_rows(sockets, user, make_to
 async def test_known_device_handshake_needs_few_reads_and_no_write(sockets, user, make_token, read_about_devices):
     device, token = FakeDevice(), make_token(user)
     await device.connect(sockets, auth={"token": token})
-    await db.write(lambda: None)  # whatever had to be written after the first handshake was written before this
+    await db.write(lambda: None)  # everything the first handshake had to write was written before this point
     done = threading.Event()
     busy = asyncio.create_task(db.write(done.wait))
     try:

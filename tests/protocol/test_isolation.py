@@ -128,7 +128,7 @@ def changed(before, *, but):
 
 
 async def test_every_table_parameter_finds_own_objects(people, make_token):
-    """Otherwise a wrong table would call a method safe that was never called properly."""
+    """With a wrong table, a method would count as safe although it was never called properly."""
     user, theirs = people
     differs = {}
     async with running_gateway():

@@ -214,7 +214,7 @@ async def test_no_url_reveals_foreign_objects(staff, duties, people):
 
 
 async def test_every_table_url_finds_own_objects(people):
-    """Otherwise a wrong table would call a URL safe that was never requested properly."""
+    """With a wrong table, a URL would count as safe although it was never requested properly."""
     user, theirs = people
     user = add_permissions(user, *DUTIES)
     by_address: dict[str, bool] = {}

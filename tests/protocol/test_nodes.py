@@ -190,7 +190,7 @@ async def test_node_failure_is_returned_with_its_code(device, ada, node):
 
 
 async def test_oversized_node_result_is_rejected_with_an_error(device, ada, node):
-    """With quotation marks, each of which takes two characters in JSON inside JSON."""
+    """The result consists of quotation marks, each of which takes two characters in JSON inside JSON."""
     socket = await node()
     results = {"small": ['"'] * 50_000, "large": ['"'] * 150_000, "too large": ['"'] * 250_000}
     answers = {}

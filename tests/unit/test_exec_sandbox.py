@@ -249,7 +249,7 @@ def test_unprivileged_account_has_the_same_isolation_and_limits(request):
 
 
 async def test_workspace_below_var_tmp_keeps_its_path(request):
-    """If the sandbox has no such directory otherwise, it is another name for /tmp."""
+    """In a sandbox that needs no /var/tmp, /var/tmp is another name for /tmp."""
     place = Path(tempfile.mkdtemp(prefix="clawsite-", dir="/var/tmp"))
     request.addfinalizer(lambda: shutil.rmtree(place))
     ended = await Shell(place).run(SandboxLevel.BWRAP, "pwd; echo x > made; cat made; ls -d /var/tmp")

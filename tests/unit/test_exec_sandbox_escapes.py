@@ -99,7 +99,7 @@ async def test_state_directory_inside_the_workspace_is_hidden(shell):
 
 
 async def test_parent_of_a_hidden_directory_cannot_be_moved(shell):
-    """Otherwise it would be exposed to the next command, which looks for it at its old path."""
+    """A moved directory would be exposed to the next command, whose sandbox hides the old path."""
     shell.state = shell.workspace / "a" / "b" / ".clawsite"
     shell.state.mkdir(parents=True)
     (shell.state / "secret.key").write_text("the-key-itself")
@@ -307,7 +307,7 @@ async def test_terminal_input_cannot_be_injected(shell, level):
 
 @levels
 async def test_fork_bomb_stops_at_the_process_limit(shell, level):
-    """It tries to create five times as many as allowed, all sleeping, and counts those it got."""
+    """The command tries to create five times as many sleeping processes as allowed, and counts those it got."""
     result = await shell.run(level, f'/usr/bin/python3 -c "{COUNT_FORKS}"', limits=ProcessLimits(processes=40))
     assert 5 <= int(result.out) <= 40
 

@@ -29,7 +29,7 @@ def nothing_left_behind():
 
 @pytest.fixture
 def quickly(monkeypatch):
-    """No delays."""
+    """Remove all delays."""
     monkeypatch.setattr(connection, "MIN_LIST_INTERVAL", 0.01)
     monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr(connection, "MAX_RETRY_PAUSE", 0.05)

@@ -270,7 +270,7 @@ async def test_failing_stop_function_does_not_keep_others_from_running(host: Hos
 
 
 def test_tasks_of_a_role_are_declared_in_the_module_that_processes_with_this_role_import():
-    """Otherwise they would run only if some other module imported theirs."""
+    """Tasks declared elsewhere would run only if some other module imported theirs."""
     for role in ROLES:
         functions = [task.run for task in periodic.registered_tasks(role)] + hosting._start_functions[role]
         assert functions

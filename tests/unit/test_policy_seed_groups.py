@@ -88,7 +88,7 @@ FIRST_OF = {"u1": "read", "+4912345": "write", "anna": "edit", "anna b": "exec",
 
 @pytest.mark.parametrize("known", range(len(KNOWN_BY) + 1))
 def test_sender_lookup_order_ends_with_wildcard(known):
-    """As the first names are removed one by one, the next one is used."""
+    """When names are removed one by one, the lookup uses the next one."""
     rows = [FULL, *(group_row("-1", sender, allow=(name,)) for sender, name in FIRST_OF.items())]
     kept = evaluate_rows(rows, **telegram_query("-1", **dict(KNOWN_BY[known:]))).kept
     assert kept == (list(FIRST_OF.values())[known],)

@@ -47,7 +47,7 @@ def test_rule_without_allowlist_keeps_webhook_limits(lists):
 
 
 def test_webhook_in_owner_session_has_no_web_tools():
-    """Without an isolated workspace, whose own list excludes the web tools too."""
+    """The session has no isolated workspace, whose list would exclude the web tools too."""
     at_home, visiting = kept(), kept(visiting=True)
     assert at_home - visiting == {"web_fetch", "web_search"}
     assert not kept(RuleRow("sandbox", allow=("*",)), visiting=True, sandboxed=True) & {"web_fetch", "web_search", "message"}

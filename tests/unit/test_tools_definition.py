@@ -24,7 +24,7 @@ class Place(BaseModel):
 
 
 class PaintArgs(ToolArgs):
-    """Words for readers of the code."""
+    """A description for readers of the code."""
 
     colour: Literal["red", "blue"] = Field("red", description="Which colour")
     size: Size = Size.SMALL

@@ -355,7 +355,7 @@ def test_link_created_before_move_is_moved_not_followed(root, outside, monkeypat
 
 @pytest.mark.parametrize("change", ["delete", "move away", "move there"])
 def test_directory_replaced_by_link_at_last_moment_is_not_followed(root, outside, monkeypatch, change):
-    """Between the check of the file and the change; the names are the same on both sides."""
+    """The link appears between the check of the file and the change; the names are the same on both sides."""
     (root / "sub" / "secret.txt").write_text("ours")
     call = "unlink" if change == "delete" else "link"
     really = getattr(os, call)

@@ -101,7 +101,7 @@ def test_unconfirmed_message_is_resent_with_same_key(chat: Page, gateway: FakeGa
 
 
 def test_unanswered_command_is_returned_to_composer(chat: Page, gateway: FakeGateway, site: str) -> None:
-    """It only makes sense immediately, so it is not sent twice."""
+    """A command only makes sense immediately, so it is not sent twice."""
     gateway.tick_ms = 600_000
     gateway.answers["commands.list"] = lambda params: {"commands": [{"name": "status", "description": "Tell"}]}
     gateway.answers["chat.send"] = None

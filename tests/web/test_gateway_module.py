@@ -206,7 +206,7 @@ def test_closed_gateway_never_reconnects(plain: Page, gateway: FakeGateway) -> N
 
 @contextmanager
 def their_server() -> Iterator[str]:
-    """The same with a real server: browsers don't let a page without an origin connect to this host."""
+    """A page of another program with a real server: browsers don't let a page without an origin connect to this host."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

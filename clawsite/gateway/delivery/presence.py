@@ -99,7 +99,7 @@ class Presence:
         self._process, self._me, self._versions = process, me, versions
         self._publish, self._notify, self._later, self._now = publish, tell, later, now
         self._mine: dict[str, PresenceEntry] = {}  # by connection
-        self._others: dict[str, tuple[float, list[PresenceEntry]]] = {}  # by process: last heard, entries
+        self._others: dict[str, tuple[float, list[PresenceEntry]]] = {}  # by process: time of its last message, its entries
         self._changes: list[PresenceEntry] = []
         self._unannounced = False
         self._timed = False

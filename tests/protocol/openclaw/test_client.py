@@ -143,7 +143,7 @@ async def test_openclaw_client_understands_errors(openclaw, address, make_user, 
 
 
 async def test_openclaw_client_with_approvals_scope_lists_requests(openclaw, address, make_user, make_token):
-    """As `openclaw gateway call exec.approval.list` does: it requests the published scope of the method."""
+    """`openclaw gateway call exec.approval.list` requests the method's published scope."""
     approver = make_token(make_user("Approver", name="ben"))
     hello = await connected(openclaw, address, approver, scopes=["operator.approvals"])
     assert hello["auth"]["scopes"] == ["operator.approvals"]
