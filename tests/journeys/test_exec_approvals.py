@@ -150,7 +150,7 @@ async def test_program_changed_after_request_does_not_run(harness: WorkerHarness
     run = await harness.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
-    assert "It is no longer the command that needed approval; changed: executables." in last_result(run)
+    assert "It is no longer the command that needed approval; changed: a program it would start." in last_result(run)
 
 
 async def test_program_changed_just_before_start_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
@@ -178,7 +178,7 @@ async def test_script_changed_after_request_does_not_run(harness: WorkerHarness,
     run = await harness.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
-    assert "It is no longer the command that needed approval; changed: scripts." in last_result(run)
+    assert "It is no longer the command that needed approval; changed: the content of a script it would run." in last_result(run)
 
 
 async def test_script_changed_just_before_start_does_not_run(harness: WorkerHarness, files, script, approver, monkeypatch):
@@ -225,7 +225,7 @@ async def test_request_for_script_changed_by_previous_call_is_cancelled(harness:
     (files / "new.sh").write_text("echo ran >> log.txt\n")
     run = await harness.ended(harness.send(parallel_exec_prompt({"command": "cp new.sh tool.sh"}, {"command": "bash tool.sh"})))
     assert [call.status for call in calls_of(run)] == ["finished", "refused"]
-    assert "; changed: scripts." in last_result(run)
+    assert "; changed: the content of a script it would run." in last_result(run)
     untouched = parallel_exec_prompt({"command": "cp new.sh other.sh"}, {"command": "bash tool.sh"})
     run_pk, question = await asked(harness, untouched)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")

@@ -62,7 +62,7 @@ def is_undecided(rules: ExecRules) -> bool:
 def tighten_without_isolation(rules: ExecRules, plan: ExecPlan) -> ExecRules:
     """Without a sandbox, the allowlist alone is not a boundary: every command needs approval unless an operator opted out."""
     if plan.level == ExecRule.Level.NONE and not rules.unsafe_without_isolation and rules.security != "deny":
-        return replace(rules, ask="always", set_by={**rules.set_by, "ask": "this host has no sandbox"})
+        return replace(rules, ask="always")
     return rules
 
 
@@ -139,7 +139,7 @@ def _apply_approval(
 ) -> Supervision:
     plan = planned.plan
     if approval.plan_hash != plan.hash and not _adopt_earlier_plan(approval, planned, verdict):
-        changed = Reason("exec.changed", fields=", ".join(ExecPlan.from_json(approval.plan).differences(plan)))
+        changed = _describe_change(approval, plan)
         approval_requests.void_approvals([approval], changed)
         return Supervision("deny", changed, plan)
     match approval.status:
@@ -163,23 +163,45 @@ def _apply_approval(
 def _adopt_earlier_plan(approval: Approval, planned: PlannedCommand, verdict: GateVerdict) -> bool:
     """Bind a request from a version that hashed the texts of the gate's findings to the plan with today's hash.
 
-    Everything else in the plan must be the same, and the gate may not have a kind of reason that approvers have not seen.
+    Everything else in the plan must be the same, what the line does must be what approvers saw, and the gate may not have a kind
+    of reason that they have not seen. Findings about files that others can change can't be compared with texts.
     """
-    plan, seen = planned.plan, [each["code"] for each in approval.shown["reasons"] if "words" in each]
-    if len(seen) < len(approval.shown["reasons"]):
+    plan, analysis, shown = planned.plan, planned.analysis, approval.shown
+    if not _is_from_earlier_version(approval) or _without_findings(ExecPlan.from_json(approval.plan)) != _without_findings(plan):
         return False
-    if _without_findings(ExecPlan.from_json(approval.plan)) != _without_findings(plan):
+    if any(program.standing for program in analysis.programs):
         return False
-    if Counter(map(public_code, verdict.reasons)) - Counter(seen):
+    parts = [(part.begin, part.end, part.kind) for part in analysis.parts]
+    if parts != [(part["begin"], part["end"], part["kind"]) for part in shown["parts"]]:
+        return False
+    if [*analysis.writes] != shown["writes"] or [*analysis.access_hints] != shown["touches"]:
+        return False
+    if Counter(map(public_code, verdict.reasons)) - Counter(each["code"] for each in shown["reasons"]):
         return False
     if approval.status in (Status.PENDING, Status.APPROVED):
         approval_requests.rebind_approval(approval, plan)
     return True
 
 
+def _is_from_earlier_version(approval: Approval) -> bool:
+    """Whether the request was stored with texts instead of codes."""
+    reasons = approval.shown["reasons"]
+    return bool(reasons) and all("words" in each for each in reasons)
+
+
 def _without_findings(plan: ExecPlan) -> ExecPlan:
-    programs = tuple(replace(each, distrust=None) for each in plan.executables)
+    """The plan without texts of the gate. Whether a program is trusted remains."""
+    programs = tuple(replace(each, distrust=each.distrust and Reason("changed.findings")) for each in plan.executables)
     return replace(plan, executables=programs, analysis_hash="")
+
+
+def _describe_change(approval: Approval, plan: ExecPlan) -> Reason:
+    """Why the request does not apply to this plan."""
+    stored = ExecPlan.from_json(approval.plan)
+    if _is_from_earlier_version(approval) and _without_findings(stored) == _without_findings(plan):
+        return Reason("exec.not_comparable")
+    changes = [Reason(f"changed.{what}") for what in stored.list_changes(plan)]
+    return Reason("exec.changed", fields=reduce(lambda first, second: Reason("changed.several", first=first, second=second), changes))
 
 
 def use_approval_or_grants(claimed: ClaimedRun, planned: PlannedCommand, decided: Supervision) -> Reason | None:

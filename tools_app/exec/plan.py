@@ -11,6 +11,17 @@ from tools_app.exec.gate.verdict import Analysis, Executable, Script
 
 FIELDS_ADDED_LATER = frozenset({"analysis_hash", "scripts"})  # missing in older rows, which keep their hash
 
+CHANGES = {  # other fields: how or for what it was requested
+    "line": "line",
+    "argv": "line",
+    "cwd": "directory",
+    "environment_hash": "environment",
+    "executables": "program",
+    "analysis_hash": "findings",
+    "scripts": "script",
+    **dict.fromkeys(("level", "workspace", "access", "home", "network"), "sandbox"),
+}
+
 
 @dataclass(frozen=True)  # no slots: the hash is cached
 class ExecPlan:
@@ -61,9 +72,10 @@ class ExecPlan:
         values["scripts"] = tuple(Script(**each) for each in values.get("scripts", ()))
         return cls(**values)
 
-    def differences(self, other: "ExecPlan") -> list[str]:
-        """Names of the fields that differ, for people."""
-        return [each.name for each in fields(self) if getattr(self, each.name) != getattr(other, each.name)]
+    def list_changes(self, other: "ExecPlan") -> list[str]:
+        """What differs from another plan. Each has a text: changed.directory and so on."""
+        differing = [each.name for each in fields(self) if getattr(self, each.name) != getattr(other, each.name)]
+        return list(dict.fromkeys(CHANGES.get(name, "request") for name in differing))
 
 
 @dataclass(frozen=True, slots=True)

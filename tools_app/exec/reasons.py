@@ -6,7 +6,7 @@ from clawsite.infra.reasons import register_reasons
 register_reasons(
     {
         "exec.not_planned": _("The command could not be planned."),
-        "exec.not_reviewed": _("The plan of the command was not reviewed."),
+        "exec.not_reviewed": _("The command was not reviewed."),
         "exec.plan_failed": _("The command could not be planned because of an unexpected error ({error})."),
         "call.not_planned": "{problem}",
         "approval.lost_permission": _("The approver no longer has permission to approve it."),
@@ -20,6 +20,9 @@ register_reasons(
         "exec.account_disabled": _("The requester's account is disabled."),
         "exec.changed": _(
             "It is no longer the command that needed approval; changed: {fields}. Request it again if it is still needed."
+        ),
+        "exec.not_comparable": _(
+            "The approval is from an earlier version and can't be compared with the command. Request it again if it is still needed."
         ),
         "exec.expired": _("The approval request expired."),
         "exec.skipped": _("The requester skipped the command."),
@@ -37,6 +40,9 @@ register_reasons(
         "gate.runs-elsewhere": _("The command runs outside Clawsite."),
         "gate.isolation": "{lack}",
         "gate.no-sandbox": _("Without a sandbox, every command needs approval."),
+        "changed.several": "{first}, {second}",
+        "changed.line": _("the command line"),
+        "changed.request": _("how it was requested"),
         "changed.directory": _("its directory"),
         "changed.program": _("a program it would start"),
         "changed.findings": _("the exec gate's findings"),
