@@ -4,11 +4,17 @@ import importlib
 from types import SimpleNamespace
 
 import pytest
+from django.apps import apps
+from django.db import connection
 
 from clawsite.infra.reasons import Reason
+from tests.harness.approvals import create_approval, create_approvals
 from tools_app.approvals import requests  # noqa: F401  # registers the codes
+from tools_app.models import Approval
 
-migration = importlib.import_module("tools_app.migrations.0008_system_reasons")
+pytestmark = pytest.mark.dialect
+
+migration = importlib.import_module("tools_app.migrations.0009_convert_system_reasons")
 CONVERTED = {
     "nobody answered in time": Reason("approval.expired"),
     "whoever asked for it does not want it any more": Reason("approval.skipped"),
@@ -42,3 +48,24 @@ def test_words_of_people_stay_words(row: tuple[str, str, str, str], reason: str,
     approval = SimpleNamespace(status=status, decision=decision, reason=given, void_reason=void_reason, system_reason=None)
     assert migration.separate_reason(approval) is (code is not None)
     assert (approval.reason, (approval.system_reason or {}).get("code")) == (reason, code)
+
+
+def test_converts_stored_requests_in_chunks_and_can_be_repeated(user, make_session, monkeypatch, django_assert_max_num_queries):
+    monkeypatch.setattr(migration, "CHUNK", 2)
+    create_approvals(user, make_session(user), 5)
+    Approval.objects.update(status="expired", reason="nobody answered in time")
+    with django_assert_max_num_queries(14):  # 5 reads and 3 writes, each between the two queries of a savepoint
+        for _ in range(2):
+            migration.separate_reasons(apps, SimpleNamespace(connection=connection))
+    rows = Approval.objects.values_list("reason", "system_reason__code").distinct()
+    assert list(rows) == [("", "approval.expired")]
+
+
+def test_previous_version_can_still_use_its_column(user, make_session):
+    question = create_approval(user, make_session(user))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT void_reason FROM tools_app_approval")
+        assert cursor.fetchone() == ("",)
+        cursor.execute("UPDATE tools_app_approval SET void_reason = %s", ["the run was stopped (rpc)"])
+    question.refresh_from_db()
+    assert question.void_reason == "the run was stopped (rpc)"

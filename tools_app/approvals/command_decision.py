@@ -201,7 +201,9 @@ def _describe_change(approval: Approval, plan: ExecPlan) -> Reason:
     if _is_from_earlier_version(approval) and _without_findings(stored) == _without_findings(plan):
         return Reason("exec.not_comparable")
     changes = [Reason(f"changed.{what}") for what in stored.list_changes(plan)]
-    return Reason("exec.changed", fields=reduce(lambda first, second: Reason("changed.several", first=first, second=second), changes))
+    return Reason(
+        "exec.changed", fields=reduce(lambda first, second: Reason("changed.several", first=first, second=second), changes)
+    )
 
 
 def use_approval_or_grants(claimed: ClaimedRun, planned: PlannedCommand, decided: Supervision) -> Reason | None:

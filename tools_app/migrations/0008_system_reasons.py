@@ -1,49 +1,6 @@
-"""Store why the system closed an approval request as a code with parameters, apart from what the approver wrote."""
-
-import re
+"""Add a column for why the system closed an approval request. `void_reason` stays for processes of the previous version."""
 
 from django.db import migrations, models
-
-# Texts that earlier versions stored.
-CODES = {
-    "nobody answered in time": {"code": "approval.expired"},
-    "whoever asked for it does not want it any more": {"code": "approval.skipped"},
-    "who approved it may not approve it any more": {"code": "approval.lost_permission"},
-    "by now the rules want two people to agree": {"code": "approval.two_approvers"},
-}
-RUN_ENDED = re.compile(r"the run (?:was stopped|ended) \((.+)\)")
-RUN_CODES = frozenset(
-    """timeout cut unavailable rate_limit billing auth context_overflow format empty poisoned turns_used_up internal rpc stop operator
-    withdrawn session-reset session-delete share-ended nothing_to_compact frozen approval""".split()
-)
-
-
-def to_reason(text):
-    if text in CODES:
-        return CODES[text]
-    if found := RUN_ENDED.fullmatch(text):
-        code = found[1]
-        reason = {"code": f"run.{code}"} if code in RUN_CODES else {"code": "run.other", "params": {"code": code}}
-        return {"code": "approval.run_ended", "params": {"reason": reason}}
-    return {"code": "legacy", "params": {"text": text}}
-
-
-def separate_reason(approval):
-    """Move a reason given by the system to its own column. Return whether there was one."""
-    if approval.void_reason:
-        approval.system_reason = to_reason(approval.void_reason)
-        return True
-    if approval.status == "expired" or approval.decision == "drop" or (approval.status == "void" and not approval.decision):
-        approval.system_reason, approval.reason = to_reason(approval.reason), ""
-        return True
-    return False
-
-
-def separate_reasons(apps, schema_editor):
-    approvals = apps.get_model("tools_app", "Approval").objects.using(schema_editor.connection.alias)
-    for approval in approvals.exclude(reason="", void_reason="").only("status", "decision", "reason", "void_reason").iterator():
-        if separate_reason(approval):
-            approval.save(update_fields=["system_reason", "reason"])
 
 
 class Migration(migrations.Migration):
@@ -67,6 +24,9 @@ class Migration(migrations.Migration):
                 blank=True, help_text="Written by the approver; the agent sees it", max_length=1000, verbose_name="reason"
             ),
         ),
-        migrations.RunPython(separate_reasons, migrations.RunPython.noop, elidable=False),
-        migrations.RemoveField(model_name="approval", name="void_reason"),
+        migrations.AlterField(
+            model_name="approval",
+            name="void_reason",
+            field=models.CharField(blank=True, db_default="", editable=False, max_length=1000),
+        ),
     ]

@@ -91,6 +91,8 @@ class Approval(models.Model):
     system_reason = models.JSONField(
         _("system reason"), null=True, blank=True, help_text=_("Why the system closed it: a code with parameters")
     )
+    # Unused. Processes of the previous version still read and write it during an upgrade; a later release drops it.
+    void_reason = models.CharField(max_length=1000, blank=True, editable=False, db_default="")
     used_at = models.DateTimeField(_("started"), null=True, blank=True)
 
     objects = ApprovalQuerySet.as_manager()
