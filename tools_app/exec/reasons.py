@@ -22,7 +22,7 @@ register_reasons(
             "It is no longer the command that needed approval; changed: {fields}. Request it again if it is still needed."
         ),
         "exec.not_comparable": _(
-            "The approval is from an earlier version and can't be compared with the command. Request it again if it is still needed."
+            "The approval is from an earlier version and can't be checked. Request the command again if it is still needed."
         ),
         "exec.expired": _("The approval request expired."),
         "exec.skipped": _("The requester skipped the command."),
