@@ -92,7 +92,7 @@ def test_denied_command_runs_once_requested_and_approved(
     at_desk: Callable[[User, str], Page], in_chat: Page, ben: User, make_user: Callable[..., User]
 ) -> None:
     send(in_chat, "run ls -la")
-    expect(in_chat.locator(".tool .why")).to_contain_text("an operator can let the agent ask")
+    expect(in_chat.locator(".tool .why")).to_contain_text("An operator can let the agent request them")
     olga = at_desk(make_user("Operator", name=f"olga-{uuid.uuid4().hex[:6]}"), "/approvals/?let=demo")
     olga.get_by_role("button", name="Let “demo” request commands").click()
     expect(olga.get_by_text("Agent demo can now request commands.")).to_be_visible()
@@ -155,7 +155,7 @@ def test_fifteen_minute_grant_allows_repeat_and_is_shown(
     started = AuditEntry.objects.get(action="command.started", subject_id=str(begun.pk))
     assert started.details["grants"] == [Grant.objects.get(owner=ben).pk]
     run = at_desk(ada, f"/runs/{begun.run_id}/")
-    expect(run.locator("#calls summary")).to_contain_text(f"of {ben.username}, in this chat, until")
+    expect(run.locator("#calls summary")).to_contain_text(f"from {ben.username}, in this chat, until")
     expect(run.locator("#story .verdict")).to_have_text(by_grant)
     grants = at_desk(ben, "/approvals/grants/")
     expect(grants.locator(".grants > li").first).to_contain_text("15 minutes")
@@ -187,7 +187,7 @@ def test_unresolved_request_expires_live_on_every_page(
     Approval.objects.filter(pk=question.pk).update(expires_at=clock.now() + dt.timedelta(seconds=1))
     expect(in_chat.locator(".tool .approval")).to_contain_text("Expired without a decision")
     expect(page.locator(".question")).to_contain_text("Expired without a decision")
-    expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("the approval request expired")
+    expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("The approval request expired")
 
 
 def test_pending_request_survives_crash_of_every_process(
