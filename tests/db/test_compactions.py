@@ -6,6 +6,7 @@ import uuid
 import pytest
 from django.db import transaction
 
+from clawsite.infra.reasons import Reason
 from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle, queue
@@ -179,7 +180,7 @@ def test_failure_notice_follows_compaction_notice(user, talk):
     (claimed,) = queue.claim_runs("w", 1).runs
     with transaction.atomic():
         queue.write_step(claimed, entries=[summary_entry("all", id_of(talk, "to four"))])
-        queue.end_run(claimed, Run.Status.FAILED, "context_overflow", "too long")
+        queue.end_run(claimed, Run.Status.FAILED, "context_overflow", Reason.of("too long"))
     talk.refresh_from_db()
     last = [message.get("notice") for message in read_history(talk, limit=100, notices=True).messages][-2:]
     assert last == ["compaction", "failed"]
@@ -190,7 +191,7 @@ def test_failed_prompt_can_be_retried_after_summary(user, talk):
     (claimed,) = queue.claim_runs("w", 1).runs
     with transaction.atomic():
         queue.write_step(claimed, entries=[summary_entry("all", id_of(talk, "to four"))])
-        queue.end_run(claimed, Run.Status.FAILED, "context_overflow", "too long")
+        queue.end_run(claimed, Run.Status.FAILED, "context_overflow", Reason.of("too long"))
     ask(user, talk, "five", replaces=id_of(talk, "five"))
     answer("to five")
     assert modelled(talk) == ["they counted", "three", "to three", "four", "to four", "five", "to five"]

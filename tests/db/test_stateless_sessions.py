@@ -6,6 +6,7 @@ import pytest
 
 from agents import session_cleanup, worker_tasks
 from clawsite.infra import clock, db
+from clawsite.infra.reasons import Reason
 from sessions_app.events.journal import NewEntry
 from sessions_app.keys import OPENAI_CHANNEL
 from sessions_app.models import Attachment, Event, Run, Session, TranscriptEntry
@@ -27,7 +28,7 @@ def make(user, name="one", *, days=31, ended=True, channel=OPENAI_CHANNEL):
     accept_run(user=user, session=session, run_id=name, prompt="hi")
     if ended:
         (claimed,) = queue.claim_runs("test", 1).runs
-        queue.end_run(claimed, Run.Status.FAILED, "unavailable", "it was not there")
+        queue.end_run(claimed, Run.Status.FAILED, "unavailable", Reason.of("it was not there"))
     Session.objects.filter(pk=session.pk).update(updated_at=clock.now() - dt.timedelta(days=days))
     return session
 
