@@ -5,18 +5,13 @@ reused only while those rows are identical. So a revoked token or a changed perm
 whichever process changed it, without waiting for a notification.
 """
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from django.contrib.auth.models import Group
 
 from clawsite.accounts.models import AccessToken, User
 from clawsite.infra import sql
-
-T = TypeVar("T")
-State = tuple[Any, ...]
-
-MAX_CACHED = 1_000  # objects of one kind, a few kilobytes each
+from clawsite.infra.row_cache import RowCache, State
 
 
 def find_token(prefix: str) -> AccessToken | None:
@@ -27,29 +22,6 @@ def find_token(prefix: str) -> AccessToken | None:
 def find_service_user(username: str) -> User | None:
     """Find a service account. All callers share the object: don't change it."""
     return _service_users.find(username)
-
-
-class _RowCache(Generic[T]):
-    """Objects by key, each with the rows it was built from."""
-
-    def __init__(self, read_state: Callable[[str], State | None], build: Callable[[str], T | None]) -> None:
-        self._read_state = read_state
-        self._build = build
-        self._cached: dict[str, tuple[State, T]] = {}
-
-    def find(self, key: str) -> T | None:
-        state = self._read_state(key)
-        if state is None:
-            return None
-        cached = self._cached.get(key)
-        if cached and cached[0] == state:
-            return cached[1]
-        built = self._build(key)
-        if built is not None and self._read_state(key) == state:  # otherwise the object may mix rows from before and after a change
-            while len(self._cached) >= MAX_CACHED:
-                self._cached.pop(next(iter(self._cached)), None)
-            self._cached[key] = (state, built)
-        return built
 
 
 def _columns(model: type[Any], alias: str) -> str:
@@ -101,5 +73,5 @@ def _build_service_user(username: str) -> User | None:
     return user
 
 
-_tokens = _RowCache(_read_token_state, _build_token)
-_service_users = _RowCache(_read_service_user_state, _build_service_user)
+_tokens = RowCache(_read_token_state, _build_token)
+_service_users = RowCache(_read_service_user_state, _build_service_user)

@@ -178,7 +178,7 @@ def test_quorum_query_count_is_constant(requester, make_session, make_user, secu
     reader = make_user("Approver")
     reader.has_perm("accounts.approve_commands")  # read once per account
     for some in (rows[:1], rows):
-        with django_assert_num_queries(6):  # runs, rules, their rows and groups; the reader's groups, the names of all groups
+        with django_assert_num_queries(5):  # runs, rules, their groups; the reader's groups, the names of all groups
             wanted, candidate = approvers.find_quorums(some), approvers.ApproverCandidate(reader)
             assert all(candidate.why_not(row.requester_id, wanted[row.pk]) for row in some)
 

@@ -1,6 +1,7 @@
 """What the server reads first for every message: the stored state of its session and agent."""
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -13,6 +14,7 @@ from sessions_app.models import Run, Session
 from sessions_app.origin import Origin, Sender
 from sessions_app.run_request import RunRequest
 from sessions_app.sessions.service import delete_session
+from tools_app.exec.rules import rules_for
 from tools_app.models import ExecRule
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -35,6 +37,26 @@ def test_agent_to_run_takes_one_statement_and_reports_exec_rules():
     assert len(queries) == 1
     ExecRule.objects.create(scope=ExecRule.Scope.INSTALLATION, security=ExecRule.Security.DENY)
     assert find_agent_to_run("main")[1] is True
+
+
+def test_exec_rules_are_those_stored_now(user):
+    group = Group.objects.create(name="reviewers")
+    rule = ExecRule.objects.create(scope=ExecRule.Scope.AGENT, subject="main", security="full", timeout_seconds=10)
+    first = rules_for("main", "session")
+    with CaptureQueriesContext(connection) as queries:
+        assert rules_for("main", "session") == first
+    assert (first.security, first.timeout_seconds, len(queries)) == ("full", 10, 2)
+    ExecRule.objects.filter(pk=rule.pk).update(security="allowlist")
+    assert rules_for("main", "session").security == "allowlist"
+    rule.approver_groups.add(group)
+    assert rules_for("main", "session").approver_groups == ((group.pk,),)
+    rule.approver_groups.remove(group)
+    assert rules_for("main", "session").approver_groups == ()
+    everyone = ExecRule.objects.create(scope=ExecRule.Scope.INSTALLATION, security="deny")
+    assert rules_for("main", "session").security == "deny"
+    everyone.delete()
+    assert rules_for("main", "session").security == "allowlist"
+    assert rules_for("other", "session").security == "deny", "unset"
 
 
 def test_disabled_agent_does_not_run():

@@ -14,6 +14,7 @@ from django.utils import timezone
 from clawsite.accounts import stored_accounts, tokens
 from clawsite.accounts.models import AccessToken, FailedSignIns, User
 from clawsite.accounts.sign_in import throttle
+from clawsite.infra import row_cache
 from tests.harness.protocol import running_gateway
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -167,7 +168,7 @@ def test_each_caller_gets_its_own_account(secret, user):
 
 
 def test_cache_is_bounded(user, monkeypatch):
-    monkeypatch.setattr(stored_accounts, "MAX_CACHED", 2)
+    monkeypatch.setattr(row_cache, "MAX_CACHED", 2)
     secrets = [tokens.issue_token(user, f"token {number}", [READ])[1] for number in range(4)]
     for secret in secrets * 2:
         assert scopes(secret) == {READ}

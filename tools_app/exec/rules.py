@@ -16,6 +16,7 @@ from clawsite.infra import clock, sql
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Conflict, Forbidden
+from clawsite.infra.row_cache import RowCache, State
 from sessions_app.runs.types import ClaimedRun
 from tools_app.exec.gate.types import Ask, Security
 from tools_app.models import ExecRule
@@ -79,11 +80,27 @@ def rules_for(agent: str, session_id: str, through: Iterable[Sequence[str]] = ()
 def rules_for_many(scopes: Sequence[Sequence[Sequence[str]]]) -> list[ExecRules]:
     """Like rules_for, but for many at once. Each item lists the pairs of agent and session whose rules apply."""
     subjects = sorted({"", *(name for pairs in scopes for pair in pairs for name in pair)})
-    # Raw SQL, because every run starts with this query and most servers have only a rule or two: 0.02 ms instead of 0.4.
-    marks = ", ".join(["%s"] * len(subjects))
-    pks = [pk for (pk,) in sql.fetch_rows(f"SELECT id FROM tools_app_execrule WHERE subject IN ({marks})", subjects)]
-    rows = list(ExecRule.objects.filter(pk__in=pks).prefetch_related("approver_groups")) if pks else []
+    rows = _stored_rules.find(tuple(subjects)) or []
     return [merge_rules(row for row in rows if row.subject in _subjects(pairs)[ExecRule.Scope(row.scope)]) for pairs in scopes]
+
+
+def _read_rows(subjects: tuple[str, ...]) -> State | None:
+    """Read the rules and their groups with plain SQL: every run does so when it starts, and a command several times."""
+    rows = sql.fetch_rows(f"SELECT {_COLUMNS} FROM {_TABLE} WHERE subject IN ({sql.placeholders(subjects)}) ORDER BY id", subjects)
+    if not rows:
+        return None
+    pks = [row[0] for row in rows]
+    groups = sql.fetch_rows(f"SELECT execrule_id, group_id FROM {_GROUPS} WHERE execrule_id IN ({sql.placeholders(pks)})", pks)
+    return (*rows, frozenset(groups))
+
+
+def _load_rules(subjects: tuple[str, ...]) -> list[ExecRule]:
+    return list(ExecRule.objects.filter(subject__in=subjects).prefetch_related("approver_groups").order_by("pk"))
+
+
+_TABLE, _GROUPS = ExecRule._meta.db_table, ExecRule.approver_groups.through._meta.db_table
+_COLUMNS = ", ".join(str(field.column) for field in ExecRule._meta.concrete_fields)  # the ID is the first
+_stored_rules = RowCache(_read_rows, _load_rules)
 
 
 def _subjects(pairs: Sequence[Sequence[str]]) -> dict[ExecRule.Scope, set[str]]:
