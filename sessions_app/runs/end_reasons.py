@@ -27,6 +27,10 @@ register_reasons(
         "run.frozen": gettext_noop("frozen by an operator"),
         "run.approval": gettext_noop("a command needs approval"),
         "run.child": gettext_noop("the agent of another chat is working"),
+        "run.answer": gettext_noop("a question needs an answer"),
+        "run.budget": gettext_noop("the budget is used up"),
+        "run.model": gettext_noop("the model is not available"),
+        "run.external": gettext_noop("an external result has not arrived"),
         "run.other": "{code}",
         "run_error.poisoned": gettext_noop("the worker died {times} times during this run, so it was not tried again"),
     }

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.contrib import admin
@@ -15,6 +16,7 @@ from clawsite.infra.reasons import Reason
 from sessions_app.admin.sessions import RunAdmin
 from sessions_app.models import Run, RunWait, Session
 from sessions_app.runs import freezes, lifecycle, queue, waiting
+from sessions_app.runs.end_reasons import end_reason
 from sessions_app.runs.types import ClaimedRun
 from sessions_app.runs.waiting import Wait, WaitKind
 from sessions_app.sessions import service as session_service
@@ -343,3 +345,11 @@ def test_run_that_ends_locks_its_session_before_its_approvals(start, tmp_path):
     changed = [match[1] for each in statements if (match := re.match(r'\s*UPDATE "?(\w+)', each["sql"]))]
     assert changed.index("sessions_app_session") < changed.index("tools_app_approval")
     assert Approval.objects.get().status == "void"
+
+
+@pytest.mark.parametrize("kind", Kind.values)
+def test_every_kind_has_texts(kind):
+    """On server-rendered pages, and in the texts of the scripts."""
+    assert end_reason(kind).code == f"run.{kind}"
+    page = Path(__file__).parents[2] / "templates/shared/_reason_texts.html"
+    assert f"data-waits-{kind}=" in page.read_text()
