@@ -46,7 +46,7 @@ OF_NODES = {"commands", "caps", "permissions", "pathEnv"}  # commands that the n
 # Our additional properties, by the path where they appear.
 OURS = {
     "ExecApprovalGrantsListResult": {"grants/*": {"usesLeft", "scope", "subject", "line", "entries", "givenBy"}},
-    "HelloOk": {"snapshot": {"epoch"}, "snapshot/health": {"runs", "lanes", "workers", "stopped"}},
+    "HelloOk": {"snapshot": {"epoch"}, "snapshot/health": {"runs", "waitingFor", "lanes", "workers", "stopped"}},
     "AgentEvent": {"": {"sessionKey", "sessionId", "cursor"}},  # OpenClaw's gateway sends the first one too
     **{name: {"": {"sessionId"}} for name in CHAT.values()},
     "DevicePairRequestedEvent": {"": {"reason", "account", "expiresAtMs", "version", *OF_NODES}},
