@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agents.prepare.model_plan import ModelPlan
-from agents.tool_calls.propose import ProposedCall
+from agents.tool_calls.propose import ProposedCall, unreadable_arguments
 from clawsite.infra.reasons import Reason
 from sessions_app.models import ToolCall
 from sessions_app.runs import queue, tool_calls
@@ -71,8 +71,8 @@ def authorize_calls(claimed: ClaimedRun, calls: Sequence[ProposedCall], plan: Mo
             supervise=partial(_supervise, claimed, proposed.supervised, why, rules.version),
         )
         if authorization.effect == "hand_over" and call.error:
-            message = f"invalid_arguments: the arguments could not be read: {call.error} Send them as one JSON object."
-            rule, code = Reason.of(call.error), "invalid_arguments"
+            rule, code = unreadable_arguments(call), "invalid_arguments"
+            message = f"{code}: {rule.text}"
             authorization = replace(authorization, effect="deny", layer=NOT_OFFERED, rule=rule, message=message, code=code)
         if authorization.effect == "deny":
             message = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.denial, proposed.verdict).text

@@ -7,9 +7,10 @@ from agents.llm.messages import Message, ToolCallRequest
 from agents.loop import list_steps
 from agents.prepare.model_plan import ModelPlan
 from agents.prepare.run_plan import RunPlan
+from clawsite.infra.reasons import Reason
 from tools_app.core.definition import CallRef, Tool, ToolResult, text_result
 from tools_app.core.plugin_hooks import ArgumentsChanged, CallBlocked, HookCall, run_hooks
-from tools_app.core.supervision import SupervisedCall, deny_unplanned_call
+from tools_app.core.supervision import SupervisedCall, Supervision, deny_unplanned_call
 from tools_app.execute import plan_call
 from tools_app.loop_guard import LoopVerdict, build_loop_denial, check_repetition, to_pending_call
 from tools_app.schemas.argument_aliases import apply_aliases
@@ -75,10 +76,13 @@ async def apply_hooks(call: ToolCallRequest, tool: Tool | None, run: RunPlan) ->
     return call, None
 
 
+def unreadable_arguments(call: ToolCallRequest) -> Reason:
+    return Reason("call.unreadable_arguments", error=call.error)
+
+
 def _find_obstacle(call: ToolCallRequest, blocked: CallBlocked | None, verdict: LoopVerdict) -> Obstacle | None:
     if call.error:
-        text = f"the arguments could not be read: {call.error}. Send them as one JSON object."
-        return Obstacle(text_result(text, is_error=True), "invalid_arguments")
+        return Obstacle(text_result(unreadable_arguments(call).text, is_error=True), "invalid_arguments")
     if blocked:
         return Obstacle(blocked.result, "blocked_by_hook")
     if verdict.deny:
@@ -90,6 +94,9 @@ async def _plan(call: ToolCallRequest, tool: Tool, obstacle: Obstacle | None) ->
     """Plan a call of a supervised tool. One that won't run anyway is denied here, so that no approval is requested for it."""
     if tool.supervisor is None:
         return None
+    if call.error:
+        denied = Supervision("deny", unreadable_arguments(call), code="invalid_arguments")
+        return SupervisedCall(tool.supervisor, decided=denied)
     if obstacle:
         return SupervisedCall(tool.supervisor, decided=deny_unplanned_call(obstacle.result.text, obstacle.code))
     return await plan_call(tool, CallRef(call.id, call.name, call.arguments))

@@ -32,6 +32,10 @@ _STARTS_LOCK = 0x0C1A_57A7  # arbitrary: shared by tool starts, exclusive for fr
 class RunFrozen(Exception):
     """This run is frozen and must not act."""
 
+    def __init__(self, stop: Freeze) -> None:
+        super().__init__(stop.describe)
+        self.stop = stop
+
 
 @transaction.atomic
 def freeze(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> tuple[Freeze, bool]:
@@ -97,7 +101,7 @@ def check_not_frozen(agent: str, run_pk: int) -> None:
     # PostgreSQL would let a freeze commit between our check and our commit. SQLite has one writer at a time.
     sql.lock_advisory(_STARTS_LOCK, shared=True)
     if active := find_freeze(agent, run_pk):
-        raise RunFrozen(active.describe)
+        raise RunFrozen(active)
 
 
 def count_still_running(stops: Iterable[Freeze], *, gone: Iterable[str] = ()) -> int:

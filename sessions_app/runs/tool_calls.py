@@ -167,7 +167,7 @@ def close_waiting(run_pk: int, reason: str) -> tuple[list[NewEvent], list[NewEnt
     events: list[NewEvent] = []
     entries: list[NewEntry] = []
     for call in ToolCall.objects.filter(run_id=run_pk, status=ToolCall.Status.WAITING).order_by("position"):
-        lacks = "its result arrived" if call.deferred else "this call was decided. It did not run"
+        lacks = "its result arrived" if call.deferred else "a decision on this call. It did not run"
         text = f"stopped: the run ended ({reason}) before {lacks}."
         result = {"content": [{"type": "text", "text": text}], "details": {"code": "stopped"}}
         fields = {"status": ToolCall.Status.FAILED, "result": result, "is_error": True, "ended_at": clock.now()}

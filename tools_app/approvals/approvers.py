@@ -19,8 +19,6 @@ from sessions_app.run_request import ORDINARY_REQUEST
 from tools_app.exec.rules import ExecRules, rules_for_many
 from tools_app.models import Approval, Grant
 
-# Why an approval no longer counts.
-
 
 @dataclass(frozen=True, slots=True)
 class Quorum:

@@ -23,9 +23,7 @@ register_reasons(
         "gate.blank.comments": gettext_noop("The command line contains only comments."),
         "gate.too-many": gettext_noop("The command line has more than {limit} commands."),
         "gate.second-opinion.trouble": gettext_noop("Two parsers read every command line, and {trouble}."),
-        "gate.second-opinion.name": gettext_noop(
-            "Two parsers read every command line, and only one of them finds the command {name}."
-        ),
+        "gate.second-opinion.name": gettext_noop("The two parsers disagree: only one finds the command {name}."),
         "gate.write.redirection": gettext_noop("A redirection writes to a file: {finding}."),
         "wrapper.depth": gettext_noop("too many nested programs (each one starts the next)"),
     }

@@ -54,8 +54,8 @@ def record_start(command: UUID, plan: ExecPlan, *, worker: str, process: Process
     """Create the row of a command that is ready to start. Call in a transaction that commits before the command runs."""
     try:
         freezes.check_not_frozen(plan.agent, plan.run)
-    except freezes.RunFrozen as stop:
-        raise StartCanceled(Reason("exec.frozen", freeze=str(stop))) from None
+    except freezes.RunFrozen as frozen:
+        raise StartCanceled(Reason("exec.frozen_by", by=frozen.stop.by_name, reason=frozen.stop.reason)) from None
     # Read after the check above, because it waits for a stop in progress.
     run = Run.objects.only("session_id", "generation", "abort_requested_at").get(pk=plan.run)
     if run.abort_requested_at is not None:

@@ -20,6 +20,7 @@ register_reasons(
         "code.input": gettext_noop("the code comes from standard input, or its file is only known at run time"),
         "code.url": gettext_noop("the code comes from {url} and not from a file"),
         "code.subcommand": gettext_noop("the subcommand {name} is not on the allowlist"),
+        "code.no_subcommand": gettext_noop("no subcommand is given"),
         "code.use": gettext_noop("this use of {name} is not on the allowlist"),
         "code.shell": gettext_noop("a shell runs commands that can't be reviewed here"),
         "make.variable": gettext_noop("a variable on the command line can replace the programs that make starts"),
@@ -171,7 +172,7 @@ def check_subcommands(call: ProgramCall) -> None:
     paths = [each for each in found.operands[1:] if call.name == "go" and (each.text or each.lead).startswith((".", "/", "~"))]
     call.run_code(*map(literal_word, ("Cargo.toml", "build.rs") if call.name == "cargo" else ("go.mod",)), *paths)
     if first not in LOCAL_SUBCOMMANDS[call.name]:
-        call.doubt(Reason("code.subcommand", name=first or "–"))
+        call.doubt(Reason("code.subcommand", name=first) if first else Reason("code.no_subcommand"))
     elif call.name == "go" and (
         (first == "mod" and rest[:1] not in (["tidy"], ["download"], ["verify"], ["graph"], ["why"]))
         or (first == "env" and found.has("-w"))
