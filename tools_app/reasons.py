@@ -1,13 +1,14 @@
 """Texts of the reasons why a tool is unavailable in a run. Pure.
 
 The factories of the tools are expensive to import, so the texts are here. Policy rules have theirs in tools_app.policy, commands in
-tools_app.exec.reasons. The exec gate has its texts next to its rules: web and worker processes import it anyway.
+tools_app.exec.reasons. The exec gate has its texts next to its rules.
 """
 
 from clawsite.infra.reasons import gettext_noop as _
-from clawsite.infra.reasons import register_reasons
+from clawsite.infra.reasons import register_later, register_reasons
 from tools_app.exec import reasons as exec_reasons  # noqa: F401
 
+register_later("tools_app.exec.gate.verdict")
 register_reasons(
     {
         "tool.unknown": _("no such tool in this run"),

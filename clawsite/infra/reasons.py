@@ -1,7 +1,8 @@
 """Reasons of decisions, as data: a code with parameters, stored as JSON and turned into text when someone reads it. Pure.
 
-Each package registers the texts of its codes, next to the code that decides or, if that is expensive to import, in the app's
-module `reasons`. Django imports these modules at start, so that every process can show every stored reason.
+Each package registers the texts of its codes, next to the code that decides or in the app's module `reasons`. Django imports the
+latter at start. Expensive modules are only named there (`register_later`) and imported when a process reads the first stored code
+that it doesn't know, so that every process can show every stored reason.
 
 The model, logs and the audit log get English (`Reason.text`), pages get the reader's language
 (`clawsite.infra.reason_texts.translate_reason`), programs get code and English text. Nothing parses the texts.
@@ -9,12 +10,14 @@ The model, logs and the audit log get English (`Reason.text`), pages get the rea
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 LEGACY = "legacy"  # a plain text: stored before reasons were codes, or from a plugin
 ReasonJson = dict[str, Any]
 
 _texts: dict[str, str] = {LEGACY: "{text}"}
+_later: list[str] = []  # modules that register reasons when they are imported
 
 
 def gettext_noop(text: str) -> str:
@@ -29,7 +32,20 @@ def register_reasons(texts: Mapping[str, str]) -> None:
             raise ValueError(f"reason code {code!r} is registered twice")
 
 
+def register_later(*modules: str) -> None:
+    """Name modules that register reasons and are too expensive to import at start."""
+    _later.extend(modules)
+
+
+def is_registered(code: str) -> bool:
+    """Whether the code is known in this process, without importing anything."""
+    return code in _texts
+
+
 def registered_reasons() -> Mapping[str, str]:
+    """Return the texts of all codes."""
+    while _later:
+        import_module(_later.pop())
     return _texts
 
 
@@ -50,9 +66,14 @@ class Reason:
         return hash(self.code)  # parameters may be unhashable
 
     @property
+    def template(self) -> str:
+        """The English text with placeholders, which is also the translation key."""
+        return _texts[self.code]
+
+    @property
     def text(self) -> str:
         """The text in English."""
-        return format_text(_texts[self.code], self.params)
+        return format_text(self.template, self.params)
 
     def __str__(self) -> str:
         return self.text
@@ -73,7 +94,8 @@ class Reason:
             return cls(LEGACY, text=str(stored))
         params = {name: cls.from_json(value) if _is_reason(value) else value for name, value in stored.get("params", {}).items()}
         code = stored["code"]
-        return cls(code, **params) if code in _texts else cls(LEGACY, text=code)
+        known = code in _texts or code in registered_reasons()
+        return cls(code, **params) if known else cls(LEGACY, text=code)
 
 
 def format_text(text: str, params: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext, gettext_lazy
 
-from clawsite.infra.reasons import Reason, registered_reasons
+from clawsite.infra.reasons import Reason, format_text
 from tools_app.core.hidden_characters import INVISIBLE_IN_NAME
 
 PLAIN_TEXT = re.compile(r"[ -~]*")
@@ -50,7 +50,7 @@ def reason_html(reason: Reason) -> SafeString:
         name: reason_html(value) if isinstance(value, Reason) else to_visible_html(str(value))
         for name, value in reason.params.items()
     }
-    return mark_safe(escape(gettext(registered_reasons()[reason.code]), quote=False).format(**params))  # noqa: S308  # escaped
+    return mark_safe(format_text(escape(gettext(reason.template), quote=False), params))  # noqa: S308  # escaped
 
 
 def agent_text_html(text: str) -> SafeString:

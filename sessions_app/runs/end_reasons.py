@@ -1,6 +1,6 @@
 """Why a run ended or is waiting: the codes of `Run.reason`, with their texts. Pure."""
 
-from clawsite.infra.reasons import Reason, gettext_noop, register_reasons, registered_reasons
+from clawsite.infra.reasons import Reason, gettext_noop, is_registered, register_reasons
 
 register_reasons(
     {
@@ -47,4 +47,4 @@ register_reasons(
 
 def end_reason(code: str) -> Reason:
     """Return the reason for a code of `Run.reason`. Codes without a text, such as finish reasons, are shown unchanged."""
-    return Reason(f"run.{code}") if f"run.{code}" in registered_reasons() else Reason("run.other", code=code)
+    return Reason(f"run.{code}") if is_registered(f"run.{code}") else Reason("run.other", code=code)
