@@ -14,6 +14,7 @@ from agents.llm.catalog import ProviderKind
 from agents.models import Agent
 from agents.prepare.tool_context import ToolContext
 from clawsite.infra import db
+from clawsite.infra.process.garbage import exempt_loaded_modules
 from sessions_app.keys import make_main_key
 from tools_app.policy_store.policies import current_rules
 from tools_app.sources.tools import tools_and_hooks
@@ -43,6 +44,7 @@ def _load_for_agents() -> None:
             litellm_provider.import_in_background()
     for agent, model in zip(agents, models, strict=True):
         _preview_context(agent, model).toolset(rules, registry)
+    exempt_loaded_modules()
 
 
 def _preview_context(agent: Agent, model: catalog.ResolvedModel) -> ToolContext:

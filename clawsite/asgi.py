@@ -16,6 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
 django.setup(set_prefix=False)
 
 from clawsite.gateway.server import runtime  # noqa: E402  # models can be imported only now
+from clawsite.infra.process.garbage import exempt_loaded_modules  # noqa: E402
 from clawsite.infra.request_body import DEFERRED_PATHS, DeferredBody  # noqa: E402
 from clawsite.web.middleware.api_handler import ApiHandler, is_api_request  # noqa: E402  # as above
 from clawsite.web.middleware.asgi_handler import LazyBodyHandler  # noqa: E402
@@ -32,7 +33,9 @@ _consumer = GatewayConsumer.as_asgi()
 def load_handlers() -> tuple[LazyBodyHandler, ApiHandler]:
     """Import all views and middleware; return the handlers of pages and of API requests. Sockets need none of them."""
     _ = get_resolver().url_patterns
-    return LazyBodyHandler(), ApiHandler()
+    handlers = LazyBodyHandler(), ApiHandler()
+    exempt_loaded_modules()
+    return handlers
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:

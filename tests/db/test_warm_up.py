@@ -15,6 +15,7 @@ import asyncio, sys
 import django
 django.setup()
 from django.db import transaction
+from agents.prepare.model_plan import plan_for_model
 from agents.prepare.run_plan import prepare_run
 from agents.warm_up import warm_up
 from agents.worker import Worker
@@ -34,7 +35,8 @@ async def main():
     claimed = await db.read(claim)
     await warm_up()
     before = set(sys.modules)
-    plan = await prepare_run(claimed)
+    run = await prepare_run(claimed)
+    plan = await plan_for_model(run, run.model_name)
     assert plan.toolset.tools
     print(*sorted(set(sys.modules) - before))
 

@@ -2,11 +2,15 @@
 
 import asyncio
 import functools
+import gc
 import subprocess
 import sys
 import threading
 
+import pytest
 from channels.testing import HttpCommunicator
+
+from clawsite.infra.process.garbage import collection_paused, exempt_loaded_modules
 
 LATER = ("ninja", "django.test", "jinja2", "litellm", "mcp", "opentelemetry.sdk", "opentelemetry.exporter", "schemathesis")
 LOADED = """
@@ -46,6 +50,21 @@ async def test_early_page_request_loads_the_pages_on_a_thread(monkeypatch):
 
     monkeypatch.setattr(asgi, "load_handlers", load_and_note)
     monkeypatch.setattr(asgi.runtime, "start_in_background", lambda: None)
-    responses = [HttpCommunicator(asgi.http, "GET", "/healthz", headers=[(b"host", b"localhost")]).get_response() for _ in range(2)]
+    responses = [
+        HttpCommunicator(asgi.http, "GET", "/healthz", headers=[(b"host", b"localhost")]).get_response(timeout=60) for _ in range(2)
+    ]
     assert [response["status"] for response in await asyncio.gather(*responses)] == [200, 200]
     assert threading.main_thread() not in threads
+
+
+def test_garbage_collection_continues_after_the_imports():
+    frozen = gc.get_freeze_count()
+    try:
+        with pytest.raises(ImportError), collection_paused():
+            assert not gc.isenabled()
+            raise ImportError
+        assert gc.isenabled()
+        exempt_loaded_modules()
+        assert gc.get_freeze_count() > frozen
+    finally:
+        gc.unfreeze()

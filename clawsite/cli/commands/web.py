@@ -17,6 +17,7 @@ from clawsite.cli.command import CommandFailed, read_settings
 from clawsite.cli.serving.readiness import detect_restore, require_migrated
 from clawsite.infra.observability import logs, tracing
 from clawsite.infra.process import child
+from clawsite.infra.process.garbage import collection_paused
 
 if TYPE_CHECKING:
     import uvicorn
@@ -55,9 +56,10 @@ def run(options: argparse.Namespace) -> int:
     logs.configure("web", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
     host, port = options.host or settings.HOST, options.port or settings.PORT
     listener = _open_listener(host, port, options.fd)
-    from django.utils.module_loading import import_string
+    with collection_paused():
+        from django.utils.module_loading import import_string
 
-    application = import_string(settings.ASGI_APPLICATION)  # by name, because the layers contract forbids importing it from here
+        application = import_string(settings.ASGI_APPLICATION)  # by name, because the layers contract forbids importing it here
     require_migrated(settings)
     detect_restore(settings)
     supervised = options.ready_fd is not None  # `serve` has written the address file itself

@@ -6,6 +6,7 @@ from clawsite.cli.command import CommandFailed, load_django, read_settings
 from clawsite.cli.serving.readiness import require_migrated
 from clawsite.infra.observability import logs, tracing
 from clawsite.infra.process import child
+from clawsite.infra.process.garbage import collection_paused
 
 HELP = "Run one worker process, which executes queued runs (any number on PostgreSQL + Redis)"
 EXAMPLES = """examples:
@@ -28,12 +29,12 @@ def run(options: argparse.Namespace) -> int:
     child.end_with_parent()
     settings = read_settings()
     logs.configure("worker", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
-    load_django()
+    with collection_paused():
+        load_django()
+        import uvloop
+
+        from agents.worker import run_worker
     require_migrated(settings)
-    import uvloop
-
-    from agents.worker import run_worker
-
     with tracing.export_spans("worker"):
         uvloop.run(run_worker(concurrency=options.concurrency or settings.WORKER_CONCURRENCY))
     return 0
