@@ -4,6 +4,7 @@ import datetime as dt
 from typing import Any
 
 from clawsite.infra import clock, db
+from clawsite.infra.reasons import Reason
 from sessions_app import worker_tasks
 from sessions_app.events import epoch
 from sessions_app.events.journal import NewEntry, NewEvent
@@ -82,7 +83,7 @@ class ManualWorker:
 
     async def fail(self, run_id: str, error: str, kind: str = "unavailable") -> None:
         claimed = self.held.pop(run_id)
-        await db.write(queue.end_run, claimed, Run.Status.FAILED, kind, error, key=str(claimed.session_id))
+        await db.write(queue.end_run, claimed, Run.Status.FAILED, kind, Reason.of(error), key=str(claimed.session_id))
 
     async def abort(self, run_id: str, reason: str = "rpc") -> None:
         claimed = self.held.pop(run_id)
