@@ -139,7 +139,7 @@ async def test_number_of_background_commands_is_limited(harness: WorkerHarness, 
     monkeypatch.setattr(commands, "MAX_IN_BACKGROUND", 1)
     row = await begun(harness, "cat")
     said = await told(harness, exec_prompt(command="cat", background=True))
-    assert said.startswith("1 background commands are already running in this session")
+    assert said.startswith("This command was not started: 1 background commands are already running")
     assert Command.objects.count() == 1
     waited = await told(harness, exec_prompt(command="sleep 0.5; echo here", yield_ms=10))
     assert waited.startswith("here\n[exit code 0")
